@@ -29,7 +29,7 @@ from results import add_json_option, write_json
 from unmask._kernels.deconvolution import STRATA, stratum
 from unmask.data import read
 from unmask.metrics import evaluate
-from unmask.metrics.deconvolution.fitting import METRICS, Counts, fit
+from unmask.metrics.deconvolution import METRICS, Counts, fit
 from unmask.predictions import TopK
 from unmask.propensity import jain
 

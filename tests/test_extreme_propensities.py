@@ -26,7 +26,7 @@ from unmask.metrics import (
     ranking,
     sensitivity,
 )
-from unmask.metrics.verdict import Advice, Level, Reason, Verdict
+from unmask.metrics.claims import Advice, Level, Reason, Verdict
 from unmask.predictions import TopK
 
 TINY = (1e-12, 1e-20, 1e-80, 1e-160, 1e-300, 5e-324)

@@ -34,10 +34,8 @@ if TYPE_CHECKING:
     from unmask.arrays import LabelSets, TopK
     from unmask.diagnosis.diagnose import diagnose
     from unmask.linear.estimator import LinearClassifier
-    from unmask.metrics.comparison.paired import compare
-    from unmask.metrics.comparison.sensitivity import sensitivity
-    from unmask.metrics.evaluation import evaluate
-    from unmask.metrics.evaluator import Evaluator
+    from unmask.metrics.comparison import compare, sensitivity
+    from unmask.metrics.evaluation import Evaluator, evaluate
     from unmask.tree.estimator import LabelTree
     from unmask.tuning.tune import tune
 

@@ -22,8 +22,7 @@ from unmask import pages as report
 from unmask import propensity
 from unmask._typing import Floats, Ints
 from unmask.metrics import Table, evaluate
-from unmask.metrics.run import Standing
-from unmask.metrics.verdict import Level
+from unmask.metrics.claims import Level, Standing
 from unmask_studies.mask_scenarios import SCENARIOS, Setting, parents_of
 from unmask_studies.populations import Population, population_of, rows_of
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement

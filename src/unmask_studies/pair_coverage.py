@@ -20,7 +20,7 @@ from unmask import pages as report
 from unmask._typing import Floats
 from unmask.arrays import TopK
 from unmask.metrics import contributions, evaluate
-from unmask.metrics.verdict import Level
+from unmask.metrics.claims import Level
 from unmask_studies.runs import DataSets, Row, Study, Unit, statement
 
 METRICS = ("P@1", "P@5", "micro-R@5", "nDCG@5")

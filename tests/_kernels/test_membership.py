@@ -10,8 +10,8 @@ import pytest
 from unmask._kernels import block as membership
 from unmask._kernels import metrics
 from unmask._kernels.block import Block, Draws, Rows, Tables, empty_block
-from unmask.metrics import plan
-from unmask.metrics.deconvolution import cell_counts
+from unmask.metrics.request import Request
+from unmask.metrics.sums import CountSink, Plan
 
 N_LABELS = 80
 SIZES = [0, 1, 3, membership.SHORT, membership.SHORT + 1, 60, 0]
@@ -44,8 +44,8 @@ def block_of(rows: Rows, places: int) -> tuple[Block, np.ndarray, int]:
     room = int(np.diff(rows.indptr).max()) + 1
     block = empty_block(ks, LAST - FIRST, rows.indices.size + 1, room, tables, Draws(0, 0, 0))
     block = block._replace(first=FIRST, number=FIRST, n_rows=LAST - FIRST)
-    made = plan.make([f"P@{places}"], ["vanilla"], width=places, n_labels=N_LABELS, tau=0, clip=1)
-    counts = cell_counts.Sink(made, rows.indptr[FIRST : LAST + 1], FIRST).tables
+    made = Plan.of(Request([f"P@{places}"]), width=places, n_labels=N_LABELS)
+    counts = CountSink(made, rows.indptr[FIRST : LAST + 1], FIRST).tables
     is_hit = np.zeros((rows.top.shape[0], places), np.bool_)
     lost = metrics._find(rows, block, True, True, True, is_hit, counts)
     return block, is_hit, lost

@@ -264,7 +264,7 @@ def test_judged_pairs_take_effect_and_are_named(system: dict[str, Path], tmp_pat
     judged.write_text("".join(f"{row} {label}\n" for row, label in enumerate(top.labels[:, 0])))
     asked = ("--judgements", judged, "--propensity", "constant:0.5", "--metrics", "P@1,P@3")
     said = evaluation(system, *asked).stdout
-    assert "200 ignored pairs left rankings and labels." in " ".join(said.split())
+    assert "200 ignored pairs were left out of rankings and labels." in " ".join(said.split())
     again = tmp_path / "again.txt"
     predict = ("predict", system["model"], system["test.txt"], "-o", again)
     assert "ignored pairs left out" in run(*predict, "--judgements", judged).stdout

@@ -20,7 +20,7 @@ from tests.helpers.command import Result, run
 from unmask import TopK, data, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output
-from unmask.metrics.verdict import Level, Reason, Verdict
+from unmask.metrics.claims import Level, Reason, Verdict
 from unmask.pages import demo as demo_page
 from unmask_studies import demo
 

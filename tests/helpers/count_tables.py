@@ -10,10 +10,9 @@ import numpy as np
 
 from tests.helpers.oracles import subsets
 from unmask._kernels.deconvolution import STRATA, stratum
-from unmask.metrics.deconvolution import thinning
-from unmask.metrics.deconvolution.fitting import METRICS, Counts
-from unmask.metrics.deconvolution.stratum import Stratum
-from unmask.metrics.deconvolution.thinning import Atoms, Cells
+from unmask.metrics import thinning
+from unmask.metrics.deconvolution import METRICS, Counts
+from unmask.metrics.thinning import Atoms, Cells, Stratum
 
 Row = tuple[float, tuple[int, ...], tuple[int, ...]]  # rows of this kind, true labels, predictions
 

@@ -10,6 +10,9 @@ from unmask.metrics import (
     Ranking,
     evaluate,
 )
+from unmask.metrics.estimates import Summary
+from unmask.metrics.evaluation import summarized
+from unmask.metrics.request import Request
 from unmask.predictions import TopK
 
 L = 8
@@ -34,6 +37,11 @@ def part(top: TopK, rows: slice) -> TopK:
 def one(top: Any, labels: Any, propensity: Any, metric: str, estimator: str, **more: Any) -> Any:
     table = evaluate(top, labels, propensity, metrics=[metric], estimators=[estimator], **more)
     return table[metric, estimator]
+
+
+def summary_of(top: Any, labels: Any, propensity: Any, **asked: Any) -> Summary:
+    """The sums of all rows, ready to be estimated from."""
+    return summarized(Request(**asked), top, labels, propensity)
 
 
 def same(left: Any, right: Any) -> bool:

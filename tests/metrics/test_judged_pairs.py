@@ -40,7 +40,9 @@ def test_ignored_pairs_leave_ranking_and_labels() -> None:
     assert values(obeyed) == values(by_hand)
     assert obeyed.run is not None
     assert obeyed.run.ignored_pairs == (IGNORED > 0).sum()
-    assert f"{(IGNORED > 0).sum()} ignored pairs left rankings and labels." in str(obeyed)
+    assert f"{(IGNORED > 0).sum()} ignored pairs were left out of rankings and labels." in str(
+        obeyed
+    )
     assert obeyed.run.to_dict()["ignored_pairs"] == (IGNORED > 0).sum()
 
 

@@ -1,22 +1,29 @@
-"""Metrics of score matrices: scikit-learn's at p = 1, enumeration of masks, influences, errors."""
+"""Scores of all labels: averages, curves, reliability, against definitions and other libraries."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.stats import norm
 from sklearn import metrics as sk
+from sklearn.metrics import precision_recall_curve
 
 from unmask import Evaluator, LabelSets, TopK, compare, evaluate
-from unmask.metrics import METRICS, contributions, scored
+from unmask.metrics import METRICS, contributions, curve, label_counts, reliability, scored
+from unmask.metrics.by_label import RANKINGS, label_rankings
+from unmask.metrics.claims import Level, Reason
+from unmask.metrics.intervals import z_quantile
 from unmask.metrics.scored import AllRows, Scored
-from unmask.metrics.verdict import Level, Reason
 
 OF_SCORES = [name for name, about in METRICS.items() if about.reads != "list"]
+
 BY_ROW = [name for name in OF_SCORES if METRICS[name].over == "rows"]
 
 
@@ -56,27 +63,6 @@ def test_complete_labels_give_what_scikit_learn_gives(metric: str, kind: type) -
     for estimator in ("vanilla", "unbiased"):
         assert table[metric, estimator].value == pytest.approx(truth, abs=1e-12)
         assert table[metric, estimator].verdict.level in (Level.MEASURED, Level.WIDE)
-
-
-def test_complete_labels_give_what_torchmetrics_gives() -> None:
-    """On float64 tensors; without ties, of which it makes an order."""
-    peer = pytest.importorskip("torchmetrics.functional.classification", reason="not installed")
-    torch = pytest.importorskip("torch")
-    labels, _ = rows(150, 6, seed=20)
-    scores = np.clip(0.3 * labels + 0.65 * np.random.default_rng(21).random(labels.shape), 0, 1)
-    tensors = torch.from_numpy(scores), torch.from_numpy(labels)
-    table = evaluate(scores, labels, metrics=["mAP", "macro-AUC"])
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # it divides counts, which are whole numbers
-    try:
-        for name, function in (
-            ("mAP", peer.multilabel_average_precision),
-            ("macro-AUC", peer.multilabel_auroc),
-        ):
-            theirs = float(function(*tensors, num_labels=6, average="macro"))
-            assert table[name, "vanilla"].value == pytest.approx(theirs, abs=1e-12)
-    finally:
-        torch.set_default_dtype(usual)
 
 
 def test_average_precision_and_auc_by_hand() -> None:
@@ -519,3 +505,248 @@ def test_bootstrap_intervals_hold_normal_ones() -> None:
 def test_one_row_says_nothing_of_its_error() -> None:
     assert scored._error_of(np.array([0.5])) == math.inf
     assert scored._error_of(np.array([0.5, -0.5])) == pytest.approx(1.0)
+
+
+def rows_of_curves(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Observed labels, propensities and scores, two decimals of them."""
+    rng = np.random.default_rng(seed)
+    true = rng.random((n, n_labels)) < 0.3
+    p = np.linspace(0.5, 0.9, n_labels)
+    observed = (true & (rng.random(true.shape) < p)).astype(int)
+    return observed, p, np.clip(0.3 * true + 0.6 * rng.random(true.shape), 0, 1).round(2)
+
+
+def test_one_label_has_the_curve_of_scikit_learn() -> None:
+    observed, _, scores = rows_of_curves(200, 3, seed=0)
+    precision, recall, thresholds = precision_recall_curve(observed[:, 1], scores[:, 1])
+    made = curve(scores, observed, thresholds=thresholds, labels_of_interest=[1])
+    assert made.precision == pytest.approx(precision[:-1], abs=1e-12)
+    assert made.recall == pytest.approx(recall[:-1], abs=1e-12)
+    assert made.estimator == "vanilla"
+
+
+@pytest.mark.parametrize("form", ["per label", "per entry"])
+def test_some_labels_are_counted_with_their_own_propensities(form: str) -> None:
+    observed, p, scores = rows_of_curves(80, 5, seed=1)
+    stated = p if form == "per label" else sp.csr_array(observed * p)
+    made = curve(scores, observed, stated, thresholds=[0.3, 0.5], labels_of_interest=[4, 0])
+    for step, cut in enumerate(made.thresholds):
+        sets = LabelSets.from_scores(scores[:, [0, 4]], cut)
+        table = evaluate(sets, observed[:, [0, 4]], p[[0, 4]])
+        assert made.f1[step] == pytest.approx(table["micro-F1", "unbiased"].value, abs=1e-12)
+
+
+def test_bands_are_those_of_the_normal_distribution_within_the_range() -> None:
+    observed, p, scores = rows_of_curves(60, 4, seed=2)
+    made = curve(scores, observed, p, confidence=0.9)
+    for name in ("precision", "recall", "f1"):
+        low, high = made.band(name)
+        half = z_quantile(0.9) * getattr(made, f"{name}_error")
+        assert low == pytest.approx(np.maximum(getattr(made, name) - half, 0))
+        assert high == pytest.approx(np.clip(getattr(made, name) + half, 0, 1))
+        assert (low < high).any()
+    records = made.to_dicts()
+    assert len(records) == made.thresholds.size == 99
+    assert records[30]["threshold"] == pytest.approx(0.31)
+    assert records[30]["recall"] == made.recall[30]
+    assert records[30]["recall_low"] == made.band("recall")[0][30]
+    with pytest.raises(ValueError, match="number of a curve"):
+        made.band("accuracy")
+
+
+def test_the_best_point_is_fmax() -> None:
+    observed, p, scores = rows_of_curves(90, 6, seed=3)
+    made = curve(scores, observed, p, average="sample")
+    each = evaluate(scores, observed, p, metrics=["Fmax"])["Fmax", "unbiased"]
+    best = made.best
+    assert best.f1 == made.f1.max()
+    assert each.value == pytest.approx(
+        best.f1, abs=1e-15
+    )  # rows_of_curves are added in another order
+    assert best.threshold == each.details["threshold"]
+    assert best.f1_error == pytest.approx(each.standard_error)
+    parts = each.details["precision"], each.details["recall"]
+    assert (best.precision, best.recall) == pytest.approx(parts, abs=1e-15)
+    assert "(best)" in made._repr_html_()
+
+
+def test_other_scores_are_cut_at_their_quantiles_and_minus_infinity_never_counts() -> None:
+    observed, _, scores = rows_of_curves(50, 4, seed=4)
+    logits = 10 * scores - 3
+    logits[0, 0] = -np.inf
+    made = curve(logits, observed)
+    finite = logits[np.isfinite(logits)]
+    assert made.thresholds[0] == pytest.approx(np.quantile(finite, 0.01))
+    assert made.thresholds[-1] == pytest.approx(np.quantile(finite, 0.99))
+
+
+def test_reliability_is_what_is_in_the_bins() -> None:
+    observed, p, scores = rows_of_curves(70, 4, seed=5)
+    made = reliability(scores, observed, p, bins=4)
+    v = observed / p
+    spot = np.minimum((scores * 4).astype(int), 3)
+    assert made.pairs.tolist() == [int((spot == b).sum()) for b in range(4)]
+    true = [v[spot == b].mean() if (spot == b).any() else 0.0 for b in range(4)]
+    assert made.true == pytest.approx(np.array(true))
+    inside = [(spot == b).sum(axis=1) for b in range(4)]
+    off = [(v * (spot == b)).sum(axis=1) - t * m for b, (t, m) in enumerate(zip(true, inside,
+           strict=True))]  # fmt: skip
+    errors = [np.sqrt((o**2).sum() * 70 / 69) / max(m.sum(), 1) for o, m in zip(off, inside,
+              strict=True)]  # fmt: skip
+    assert made.true_error == pytest.approx(np.array(errors))
+    assert reliability(scores, observed, bins=4).true == pytest.approx(
+        np.array([observed[spot == b].mean() if (spot == b).any() else 0.0 for b in range(4)])
+    )
+
+
+def test_what_has_no_curve_is_refused() -> None:
+    observed, p, scores = rows_of_curves(10, 3, seed=6)
+    for wrong, message in (
+        ({"thresholds": [0.5, 0.2]}, "rising"),
+        ({"thresholds": []}, "rising"),
+        ({"labels_of_interest": [3]}, "label"),
+        ({"labels_of_interest": [1, 1]}, "none twice"),
+        ({"average": "macro"}, "unknown average 'macro'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            curve(scores, observed, p, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="got inf"):
+        curve(np.where(scores > 0.5, np.inf, scores), observed)
+    with pytest.raises(ValueError, match="reliability needs probabilities"):
+        reliability(scores * 3, observed)
+    with pytest.raises(ValueError, match="at least one row"):
+        curve(scores[:0], observed[:0])
+
+
+def test_curves_and_reliability_show_themselves() -> None:
+    observed, p, scores = rows_of_curves(90, 6, seed=3)
+    made = curve(scores, observed, p)
+    first, *lines = str(made).splitlines()
+    assert first.split() == ["threshold", "precision", "recall", "f1"]
+    (best,) = [line for line in lines if "(best)" in line]
+    assert best.split("  ")[0] == f"{made.best.threshold:.3g} (best)"
+    assert f"{made.best.f1:.3f} [" in best
+    table = reliability(scores, observed, p, bins=4)
+    assert len(str(table).splitlines()) == 7
+    assert str(table).endswith(f"calibration error {table.error:.4f}")
+    assert "calibration error" in table._repr_html_()
+
+
+TRUE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+
+TOP = TopK.from_scores([[3.0, 2, 1], [3, 1, 2], [1, 2, 3], [2, 3, 1]], k=2)
+
+P = np.array([0.5, 0.25, 0.8])
+
+
+def test_hits_by_p_are_unbiased_by_enumeration_of_all_masks() -> None:
+    """E[hits / (p · predicted)] is the precision on the true labels."""
+    entries = np.argwhere(TRUE)
+    total = np.zeros(3)
+    for kept in product((0, 1), repeat=len(entries)):
+        observed = np.zeros_like(TRUE)
+        observed[tuple(entries[np.array(kept, dtype=bool)].T)] = 1
+        chance = np.prod(np.where(kept, P[entries[:, 1]], 1 - P[entries[:, 1]]))
+        columns = label_counts(TOP, observed, P).columns()
+        total += chance * np.array(columns["hits"]) / (P * np.array(columns["predicted"]))
+    chosen = np.zeros_like(TRUE)
+    np.put_along_axis(chosen, TOP.labels, 1, axis=1)
+    assert total == pytest.approx((chosen * TRUE).sum(0) / chosen.sum(0), abs=1e-12)
+
+
+def test_counts_shares_and_wilson_intervals() -> None:
+    found = label_counts(TOP, TRUE, np.ones(3), names=["a", "b", "c"], train=TRUE, confidence=0.9)
+    columns = found.columns()
+    assert (columns["label"], columns["rows"]) == (["a", "b", "c"], [3, 3, 0])
+    assert (columns["train_rows"], columns["hits"]) == ([3, 3, 0], [3, 3, 0])
+    assert (columns["recall@2"], columns["predicted"]) == ([1.0, 1.0, None], [3, 3, 2])
+    z2 = norm.ppf(0.95) ** 2  # all three are hits: the lower end is 3 / (3 + z²)
+    assert columns["recall@2_low"][0] == pytest.approx(3 / (3 + z2), rel=1e-5)
+    assert columns["recall@2_high"][0] == 1
+    assert label_counts(TOP, TRUE, np.ones(3), k=1).k == 1
+
+
+def test_shapes_must_fit() -> None:
+    with pytest.raises(ValueError, match="predictions have 4 rows, labels 2"):
+        label_counts(TOP, TRUE[:2], P)
+    with pytest.raises(ValueError, match="label 2, but the 2 labels are 0 … 1"):
+        label_counts(TOP, TRUE[:, :2], P[:2])
+
+
+def test_no_precision_exceeds_one() -> None:
+    """Chance above 1 is 1; a whole interval above 1 refutes the label; a refuted run all of them.
+
+    Of 60 predicted rows, 20, 24 and 48 show the label: by p = 0.5, 0.4 and 0.4 that is a precision
+    of 2/3, 1 and 2, whose interval (Wilson 0.682 … 0.882, by p) begins at 1.70.
+    """
+    observed = (np.arange(60)[:, None] < [20, 24, 48]).astype(int)
+    top = TopK(np.tile([0, 1, 2], (60, 1)), np.tile([3.0, 2.0, 1.0], (60, 1)))
+    counts = label_counts(top, observed, [0.5, 0.39, 0.4])
+    columns = counts.columns()
+    assert columns["precision@3"] == [pytest.approx(2 / 3, rel=1e-5), 1.0, None]
+    share, z2 = 24 / 60, norm.ppf(0.975) ** 2
+    centre = (share + z2 / 120) / (1 + z2 / 60)
+    half = np.sqrt(share * (1 - share) * z2 / 60 + z2**2 / 14400) / (1 + z2 / 60)
+    assert columns["precision@3_low"][1] == pytest.approx((centre - half) / 0.39, rel=1e-5)
+    assert columns["precision@3_high"] == [pytest.approx(0.918, abs=1e-3), 1.0, None]
+    assert columns["precision@3_low"][2] is None
+    refuted = replace(counts, refuted=True).columns()
+    assert refuted["precision@3"] == refuted["precision@3_high"] == [None, None, None]
+    assert refuted["recall@3"] == columns["recall@3"] == [1.0, 1.0, 1.0]
+
+
+def test_sets_are_counted_without_places() -> None:
+    sets = LabelSets(np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 1]]))
+    counts = label_counts(sets, TRUE, np.ones(3))
+    columns = counts.columns()
+    assert (columns["predicted"], columns["hits"]) == ([2, 2, 1], [2, 1, 0])
+    assert columns["recall"] == [
+        pytest.approx(2 / 3, rel=1e-5),
+        pytest.approx(1 / 3, rel=1e-5),
+        None,
+    ]
+    assert columns["precision"] == [1.0, 0.5, 0.0]
+    assert (counts.k, list(counts.to_dicts()[0])) == (0, list(columns))
+
+
+def test_rankings_of_labels_are_those_of_evaluations_of_each() -> None:
+    """AP and AUC; a label never recorded has none, nor one that its propensity puts above 1."""
+    rng = np.random.default_rng(0)
+    p = np.array([0.8, 0.6, 0.5, 0.3])
+    true = (rng.random((400, 4)) < [0.3, 0.2, 0.0, 0.4]).astype(int)
+    scores = 0.2 * true + rng.random((400, 4))
+    labels = true * (rng.random((400, 4)) < [0.8, 0.6, 0.5, 1.0])
+    scores[:, 3] = labels[:, 3]
+    made = label_rankings(scores, labels, p, names=["a", "b", "c", "d"]).columns()
+    tables = evaluate(scores, labels, p, metrics=["mAP", "macro-AUC"], by="label")
+    for column, metric in (("average_precision", "mAP"), ("AUC", "macro-AUC")):
+        for j in (0, 1):
+            each = tables[str(j)][metric, "unbiased"]
+            assert made[column][j] == pytest.approx(each.value, rel=1e-5)
+            assert 0 <= made[f"{column}_low"][j] < made[column][j] < made[f"{column}_high"][j] <= 1
+    assert made["average_precision"][2:] == [None, None]
+    assert (made["label"], made["rows"][2]) == (["a", "b", "c", "d"], 0)
+
+
+def test_rankings_of_a_label_stay_between_0_and_1() -> None:
+    """An estimate above 1 is 1 where its interval reaches that far down, else it is none."""
+    rng = np.random.default_rng(1)
+    labels = (rng.random((8, 2)) < 0.5).astype(int)
+    scores = labels + 0.8 * rng.random((8, 2))
+    p = np.array([0.3, 0.5])
+    observed = sp.csr_array(labels.astype(np.float32))
+    whole = scored.AllRows((scored.Scored(scores, observed, (1 / p)[observed.indices]),))
+    raw = whole.linearized(RANKINGS["AUC"], corrected=True).by_label
+    assert raw is not None
+    assert raw[1] == pytest.approx(2.5)
+    about = label_rankings(scores, labels, p).to_dicts()[1]
+    assert (about["AUC"], about["AUC_low"], about["AUC_high"]) == (1, 0, 1)
+    assert about["average_precision"] is None
+
+
+@pytest.mark.parametrize("confidence", [0.4, 1.0, 1.5])
+def test_intervals_of_labels_have_a_confidence(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        label_rankings([[0.9], [0.1]], [[1], [0]], [0.5], confidence=confidence)
+    with pytest.raises(ValueError, match="confidence must be at least"):
+        label_counts(TOP, TRUE, P, confidence=confidence)

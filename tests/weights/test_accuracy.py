@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.paths import ROOT
 from unmask import linear, losses, metrics, propensity, weights
-from unmask.metrics.verdict import Reason
+from unmask.metrics.claims import Reason
 from unmask.predictions import TopK
 
 EPSILON = float(np.finfo(np.float64).eps)

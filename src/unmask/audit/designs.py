@@ -18,8 +18,8 @@ from unmask._typing import Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import LabelSets, TopK, checks, fingerprint, listed_keys
 from unmask.audit import frames
 from unmask.data.judgements import IN_TOP, OBSERVED, Design, Sample, Stratum, WithinRows
-from unmask.metrics.inputs import as_top
 from unmask.metrics.registry import LINEAR, MICRO, split_measured
+from unmask.metrics.request import as_top
 from unmask.propensity import jain
 
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2

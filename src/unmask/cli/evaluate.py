@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from unmask.metrics import Estimate, Ranking, Table, Tables
     from unmask.metrics.by_label import LabelCounts, LabelRankings
     from unmask.metrics.judged_pairs import JudgedPairs
-    from unmask.metrics.robustness import Sensitivity
+    from unmask.metrics.vary import Sensitivity
     from unmask.propensity import PropensityEstimate, PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
@@ -282,7 +282,7 @@ class Move(NamedTuple):
 
 def _moves(evaluation: Evaluation) -> list[Move]:
     """One per metric that has a conditional number: that of the best estimator."""
-    from unmask.metrics.headline import best_by_metric
+    from unmask.metrics.claims import best_by_metric
 
     tables = {"": evaluation.table}
     if evaluation.differences is not None:
@@ -525,7 +525,8 @@ def _cell(estimate: Estimate | None) -> str:
 def _show_moves(moves: Sequence[Move]) -> None:
     """One line per metric: over propensities within a factor, and over row effort."""
     from unmask._text import format_value
-    from unmask.metrics.robustness import GAMMAS, between
+    from unmask.metrics.claims import between
+    from unmask.metrics.registry import GAMMAS
 
     for title, own in _by_title(moves).items():
         turning = any(each.sensitivity.turning for each in own)

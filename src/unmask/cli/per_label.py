@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unmask.cli.predicted import Predicted
     from unmask.files.tables import Cell
     from unmask.metrics.by_label import LabelCounts, LabelRankings
-    from unmask.metrics.run import Run
+    from unmask.metrics.claims import Run
 
 
 def counts_of(
@@ -32,7 +32,7 @@ def counts_of(
 
     from unmask.metrics import label_counts
     from unmask.metrics.by_label import label_rankings
-    from unmask.metrics.run import Standing
+    from unmask.metrics.claims import Standing
 
     if isinstance(predicted, np.ndarray):
         return label_rankings(

@@ -32,7 +32,7 @@ def as_asked(
     import numpy as np
 
     from unmask.arrays import LabelSets
-    from unmask.metrics.inputs import of_scores
+    from unmask.metrics.request import of_scores
 
     scored = of_scores(metrics)
     if threshold is not None and scored:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from unmask._messages import function
 from unmask._text import html_table, visible
 from unmask.arrays import checks
-from unmask.metrics.run import Evidence
+from unmask.metrics.claims import Evidence
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Values: TypeAlias = Mapping[str, Any]

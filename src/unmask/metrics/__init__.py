@@ -4,33 +4,56 @@
     table["R@5", "unbiased"].value, .standard_error, .interval, .verdict
 
 The one expensive fact, which predictions are among the observed labels, is found once per row;
-every metric and estimator is a formula in it. Read on in `registry` (what there is), `evaluator`
-(one call, or batches that merge), `shards` (files and clusters), `estimates` (value, error,
-interval), `deconvolution` (when single rows are too noisy), `comparison` (two systems, other
-propensities), `propensity_uncertainty` (estimated propensities), `scorer` (model selection),
-`by_label` (a line per label), `curves` (over thresholds), `verdict` (what a number may claim),
-`table` (the result; `pages.estimates` draws it).
+every metric and estimator is a formula in it. One pipeline makes every number:
+
+    request ──▶ sums ──▶ estimates ──▶ claims ──▶ table
+
+Read on in `registry` (what there is), `request` (what can be asked), `evaluation` (one call,
+batches, shards, model selection), `sums` (one exact pass), `estimates` (value, error, interval),
+`deconvolution` and `thinning` (when single rows are too noisy), `scored` (scores of all labels,
+curves), `groups` (of rows and labels, hierarchies), `comparison` (two systems, other propensities),
+`vary` (estimated and wrong propensities), `by_label` (a line per label), `claims` (what a number
+may claim), `table` (the result), `charts` (the result as a picture).
 """
 
-from unmask.metrics.by_label import LabelCounts, label_counts
-from unmask.metrics.comparison.paired import compare
-from unmask.metrics.comparison.sensitivity import (
-    Ranking,
-    jain_around,
-    jain_grid,
-    powers,
-    ranking,
-    sensitivity,
-)
-from unmask.metrics.curves import Curve, curve, reliability
-from unmask.metrics.evaluation import evaluate
-from unmask.metrics.evaluator import Evaluator, contributions
-from unmask.metrics.registry import ESTIMATORS, METRICS, supported
-from unmask.metrics.scored import Reliability
-from unmask.metrics.scorer import make_scorer
-from unmask.metrics.shards import evaluate_shards
-from unmask.metrics.table import Estimate, Table, Tables
-from unmask.metrics.verdict import Advice, Level, Outcome, Reason, Verdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unmask.metrics.by_label import LabelCounts, label_counts
+    from unmask.metrics.claims import Advice, Level, Outcome, Reason, Verdict
+    from unmask.metrics.comparison import (
+        Ranking,
+        compare,
+        jain_around,
+        jain_grid,
+        powers,
+        ranking,
+        sensitivity,
+    )
+    from unmask.metrics.evaluation import (
+        Evaluator,
+        contributions,
+        evaluate,
+        evaluate_shards,
+        make_scorer,
+    )
+    from unmask.metrics.registry import ESTIMATORS, METRICS, supported
+    from unmask.metrics.scored import Curve, Reliability, curve, reliability
+    from unmask.metrics.table import Estimate, Table, Tables
+
+_HOMES = {
+    "by_label": ("LabelCounts", "label_counts"),
+    "claims": ("Advice", "Level", "Outcome", "Reason", "Verdict"),
+    "comparison": (
+        "Ranking", "compare", "jain_around", "jain_grid", "powers", "ranking", "sensitivity",
+    ),
+    "evaluation": ("Evaluator", "contributions", "evaluate", "evaluate_shards", "make_scorer"),
+    "registry": ("ESTIMATORS", "METRICS", "supported"),
+    "scored": ("Curve", "Reliability", "curve", "reliability"),
+    "table": ("Estimate", "Table", "Tables"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ESTIMATORS",
@@ -63,3 +86,15 @@ __all__ = [
     "sensitivity",
     "supported",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(f"unmask.metrics.{_HOME_OF[name]}"), name)
+    if name in ("intervals", "reference"):  # public modules
+        return import_module(f"unmask.metrics.{name}")
+    raise AttributeError(f"module 'unmask.metrics' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

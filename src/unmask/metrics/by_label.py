@@ -31,7 +31,7 @@ from unmask.propensity.models import reciprocal
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """What is counted of L labels over n rows.
+    """Counts of L labels over n rows.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ RANKINGS = {"average_precision": "average_precision", "AUC": "auc"}
 
 @dataclass(frozen=True)
 class LabelRankings:
-    """How every label ranks the rows, corrected.
+    """Ranking of the rows by every label, corrected.
 
     Parameters
     ----------

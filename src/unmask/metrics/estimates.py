@@ -1,12 +1,18 @@
-"""From sums to estimates: one function per kind of cell.
+"""From sums to estimates: one function per kind of estimator, its value and its error.
 
 With x the contributions of n rows to a column, value = Σx/n and standard error
 √((Σx² − (Σx)²/n) / (n (n − 1))), both from exact sums; equal rows have the error 0, but no interval
 of a finite sample has zero width (`intervals.of_mean`), and none reaches beyond the metric's range
-unless it lies outside altogether, which refutes it. A bootstrap interval is joined with that of the
-standard error. Ratios of two columns have the standard error of the residuals x − (value) y (the
-delta method); means over labels are those of `macro`. Where a row contributes more than float64 can
-square and sum, there is no estimate, and the verdict says so.
+unless it lies outside altogether, which refutes it. What is no mean over rows is one to first
+order, of value + n · influence:
+
+    ratio Σx/Σy         influence (x − value · y) / Σy          micro metrics, normalised scores
+    mean over labels    what it changes by without the row      macro metrics (`macro`)
+    of all scores       its derivative by the row's weight      mAP, AUC, Fmax … (`scored`)
+    fitted counts       that of the fit                         `deconvolution`
+
+A bootstrap interval is joined with that of the standard error. Where a row contributes more than
+float64 can square and sum, there is no estimate, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -14,98 +20,93 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unmask._kernels.block import ABSOLUTE, LARGEST, LIMIT, SQUARES
-from unmask._kernels.deconvolution import FIXED, HEAVIEST
+from unmask._kernels.block import LARGEST, LIMIT, SQUARES
 from unmask._typing import Floats, Ints
-from unmask.metrics import intervals, macro
-from unmask.metrics.deconvolution import cell_counts, fitting
-from unmask.metrics.plan import Cell, Plan
-from unmask.metrics.scored import AllRows, Linearized
-from unmask.metrics.state import State
-from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import (
+from unmask.metrics import intervals
+from unmask.metrics.claims import (
     CONDITIONAL,
     MEASURED,
     Advice,
     Level,
     Reason,
+    Run,
     Verdict,
     claim,
     judge,
 )
-from unmask.propensity.mask_model import RowEffort
+from unmask.metrics.request import Request
+from unmask.metrics.sums import Cell, Inverse, Plan, Spread, Sums
+from unmask.metrics.table import Estimate
+from unmask.propensity.models import SourceKind
+
+if TYPE_CHECKING:
+    from unmask.metrics import deconvolution, macro
+    from unmask.metrics.scored import AllRows, Linearized
 
 Interval = tuple[float, float]
 NOTHING = Verdict(Level.UNUSABLE, Reason.NO_LABELS)
 OVERFLOW = Verdict(Level.UNUSABLE, Reason.OVERFLOW, Advice.RAISE_PROPENSITIES)
 
-Spread = tuple[float, float, Floats]  # Σ|x|, Σx² and the largest |x| of the contributions x
-
 
 @dataclass(frozen=True)
 class Summary:
-    """A state with the plan that made it and the choices that turn it into estimates."""
+    """Sums with the propensities that they were counted by and the request that they answer."""
 
-    plan: Plan
-    state: State
-    inverse: Floats | None
-    confidence: float
-    interval: str
-    replicates: int
-    seed: int
-    fraction: float
-    effort: RowEffort | None = None
-    information: Floats | None = None
+    sums: Sums
+    inverse: Inverse
+    request: Request
+
+    @property
+    def plan(self) -> Plan:
+        """Cells and columns of the sums."""
+        return self.sums.plan
+
+    @property
+    def run(self) -> Run:
+        """Facts that all numbers share."""
+        sums, source = self.sums, self.inverse.source
+        declared = self.request.complete or source.kind is not SourceKind.NONE
+        return Run(
+            source, sums.rows, sums.empty_rows, self.request.confidence, sums.lost_share,
+            complete=sums.complete and declared, closed=self.request.hierarchy is not None,
+        )  # fmt: skip
 
     @cached_property
     def counts(self) -> Floats:
         """Bootstrap counts, shared by all cells so that they are resampled together."""
-        groups = int((self.state.group_rows > 0).sum())
-        return intervals.resampling_counts(groups, self.replicates, self.seed)
-
-    @cached_property
-    def mean_inverse(self) -> float:
-        """The mean 1/p over labels; nan if there are no propensities."""
-        return math.nan if self.inverse is None else float(self.inverse.mean())
+        groups = int((self.sums.group_rows > 0).sum())
+        return intervals.resampling_counts(groups, self.request.replicates, self.request.seed)
 
     @cached_property
     def scored(self) -> AllRows:
         """The scores of all rows, for metrics that need them."""
+        from unmask.metrics.scored import AllRows
+
         forms = frozenset(cell.about.form for cell in self.plan.cells)
-        return AllRows(tuple(self.state.scored), forms, self.information)
+        information = self.request.information
+        content = None if information is None else np.asarray(information)
+        return AllRows(tuple(self.sums.scored), forms, content)
 
-    def fit(self, cell: Cell) -> fitting.Deconvolution:
+    def fit(self, cell: Cell) -> deconvolution.Deconvolution:
         """The fitted label counts of a cell that is deconvolved."""
-        return (self.set_fits if cell.about.of_sets else self.fits)[cell.k]
+        from unmask.metrics import deconvolution
+
+        key = cell.about.of_sets, cell.k
+        if key not in self._fits:
+            self._fits[key] = deconvolution.fit_sums(self.sums, *key, effort=self.inverse.effort)
+        return self._fits[key]
 
     @cached_property
-    def fits(self) -> dict[int, fitting.Deconvolution]:
-        """The fitted label counts for every k that is deconvolved."""
-        squares = self.state.inverse_squares
-        tables = {k: cell_counts.as_counts(c, squares) for k, c in self.state.tables.items()}
-        return {k: self._fitted(table) for k, table in tables.items()}
-
-    @cached_property
-    def set_fits(self) -> dict[int, fitting.Deconvolution]:
-        """The same for predicted sets: lists cut off at k, or whole."""
-        by_k: dict[int, dict[int, cell_counts.CellCounts]] = {}
-        for (k, size), cells in self.state.set_tables.items():
-            by_k.setdefault(k, {})[size] = cells
-        squares = self.state.inverse_squares
-        return {k: self._fitted(cell_counts.of_sets(c, squares)) for k, c in by_k.items()}
-
-    def _fitted(self, counts: fitting.Counts) -> fitting.Deconvolution:
-        if self.state.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
-            return fitting.Deconvolution(counts, (), (), fitting.TOO_LOW)
-        return fitting.fit(counts, row_effort=self.effort or 0.0)
+    def _fits(self) -> dict[tuple[bool, int], deconvolution.Deconvolution]:
+        return {}
 
     def columns(self, cell: Cell) -> list[int]:
         """The columns that a cell reads."""
@@ -113,8 +114,40 @@ class Summary:
 
 
 def estimate(cell: Cell, summary: Summary) -> Estimate:
-    """The estimate that a cell asks for."""
+    """Make the estimate that a cell asks for."""
     return KINDS.get(cell.estimator, KINDS[cell.about.over])(cell, summary)
+
+
+def of_rows(cell: Cell, summary: Summary) -> Floats:
+    """Return what rows add to a number, of which it is the mean: value + n · influence.
+
+    Parameters
+    ----------
+    cell : Cell
+        Neither `filtered` nor `deconvolved`, nor with τ to be chosen.
+    summary : Summary
+        Of sums that kept all columns.
+
+    Returns
+    -------
+    (n,) floats
+        NaN of a mean over labels that is refused.
+    """
+    n = summary.sums.rows
+    if cell.about.over == "scores":
+        made = linearized(cell, summary)
+        return np.asarray(made.value + n * made.influence)
+    if cell.about.over == "labels":
+        labels = over_labels(cell, summary)
+        if labels is None:
+            return np.full(n, math.nan)
+        effects = row_effects(cell, summary)
+        return np.asarray(labels.mean + n * (effects - effects.mean()))
+    columns = summary.sums.kept[0][:, summary.columns(cell)]
+    return columns[:, 0] if cell.about.over == "rows" else ratio_rows(*columns.T)
+
+
+# --- means over rows
 
 
 def _mean(cell: Cell, summary: Summary) -> Estimate:
@@ -122,122 +155,46 @@ def _mean(cell: Cell, summary: Summary) -> Estimate:
 
 
 def _of_column(cell: Cell, summary: Summary, column: int, **details: Any) -> Estimate:
-    if overflows(summary.state, column):
+    sums, at_most = summary.sums, cell.about.at_most
+    if sums.overflows(column):
         return refused(cell, summary, details)
-    state, at_most = summary.state, cell.about.at_most
-    value, error = mean_and_error(state, column)
+    value, error = sums.mean_and_error(column)
     if cell.estimator == "tempered" and at_most is not None:
         value = min(max(value, 0.0), at_most)
-    ends = intervals.of_mean(
-        value, error, summary.confidence, rows=state.rows, at_most=at_most,
-        shares=_like_shares(cell, state, column, value), weight=mean_weight(cell, summary),
+
+    def drawn() -> Interval:
+        return _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
+
+    return _finish(
+        cell, summary, value, error, details=details, spread=sums.spread(column),
+        shares=_like_shares(cell, sums, column, value), weight=mean_weight(cell, summary),
+        drawn=drawn if error else None,
     )  # fmt: skip
-    if summary.interval != "normal" and error:
-        drawn = _bootstrap(summary, [column], value, lambda x, n: x[..., 0] / n)
-        ends = intervals.hull(ends, drawn)
-    return _finish(cell, summary, value, error, ends, details, _spread(state, column))
 
 
-def _like_shares(cell: Cell, state: State, column: int, value: float) -> bool:
+def _like_shares(cell: Cell, sums: Sums, column: int, value: float) -> bool:
     """Do rows contribute shares, or weighted hits that are few? Then small counts matter."""
-    if state.complete or cell.estimator in ("vanilla", "self_normalized"):
+    if sums.complete or cell.estimator in ("vanilla", "self_normalized"):
         return True
-    if cell.about.at_most is None or value >= cell.about.at_most / 2:
-        return False
-    total, unit = state.ratio(column)
-    absolute, absolute_unit = state.ratio(column, ABSOLUTE)
-    return total * absolute_unit == absolute * unit  # nothing is negative
+    few = cell.about.at_most is not None and value < cell.about.at_most / 2
+    return few and sums.none_negative(column)
 
 
 def mean_weight(cell: Cell, summary: Summary) -> float:
-    """The mean 1/p of the labels that a row might show, in units of the largest value."""
-    if cell.estimator == "vanilla" or summary.inverse is None or not summary.inverse.size:
+    """Return the mean 1/p of the labels that a row might show, in units of the largest value."""
+    of_labels = summary.inverse.of_labels
+    if cell.estimator == "vanilla" or of_labels is None or not of_labels.size:
         return 1.0
-    return summary.mean_inverse / (cell.k if cell.metric == "P" else 1)
+    return float(of_labels.mean()) / (cell.k if cell.metric == "P" else 1)
 
 
-def mean_of(state: State, column: int) -> float:
-    """Mean over rows, correctly rounded."""
-    total, unit = state.ratio(column)
-    return total / (unit * state.rows)
-
-
-def mean_and_error(state: State, column: int) -> tuple[float, float]:
-    """Mean and its standard error over rows: whole numbers up to one rounded quotient each."""
-    n, (total, unit) = state.rows, state.ratio(column)
-    mean = total / (unit * n)
-    if n < 2:
-        return mean, math.inf
-    if _all_equal(state, column):
-        return mean, 0.0
-    squares, squares_unit = state.ratio(column, SQUARES)
-    above = max(squares * unit * unit * n - total * total * squares_unit, 0)  # Σx² − (Σx)²/n …
-    below = squares_unit * unit * unit * n  # … divided by this
-    return mean, math.sqrt(above / (below * (n - 1) * n))
-
-
-def _all_equal(state: State, column: int) -> bool:
-    """Does every row contribute the same? Exactly then |Σx| = Σ|x| = n · max |x|."""
-    largest = float(state.largest[column, 0])
-    if state.total(column, ABSOLUTE) != state.rows * largest:  # not even when rounded: cheap
-        return False
-    absolute = state.exactly(column, ABSOLUTE)
-    return bool(abs(state.exactly(column)) == absolute == state.rows * Fraction(largest))
-
-
-def overflows(state: State, *columns: int) -> bool:
-    """Is a contribution (of several columns, their product) beyond what sums can hold?"""
-    return math.prod(max(1.0, float(state.largest[c, 0])) for c in columns) >= LIMIT
-
-
-def refused(cell: Cell, summary: Summary, details: dict[str, Any]) -> Estimate:
-    """No number, and why."""
+def refused(
+    cell: Cell, summary: Summary, details: dict[str, Any], verdict: Verdict = OVERFLOW
+) -> Estimate:
+    """Return no number, and why."""
     none = math.nan
     return Estimate(cell.name, cell.estimator, none, none, (none, none), none, none,
-                    summary.state.rows, OVERFLOW, details)  # fmt: skip
-
-
-def _ratio(cell: Cell, summary: Summary) -> Estimate:
-    """Σx / Σy; 0 where there is nothing to find."""
-    state, (x, y) = summary.state, summary.columns(cell)
-    if overflows(state, x, y):
-        return refused(cell, summary, {})
-    z = summary.plan.products[x, y]
-    n, below = state.rows, state.exactly(y)
-    ratio = state.exactly(x) / below if below else Fraction(0)
-    squares = state.exactly(x, SQUARES) + ratio * ratio * state.exactly(y, SQUARES)
-    residual = max(squares - 2 * ratio * state.exactly(z), Fraction(0))
-    error = math.inf if n < 2 else 0.0
-    equal = n > 1 and _all_equal(state, x) and _all_equal(state, y)
-    if below and n > 1 and not equal:
-        error = math.sqrt(residual * n / (n - 1)) / float(below)
-    ends = intervals.of_mean(
-        float(ratio), error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
-    )
-    if summary.interval != "normal" and below and not equal:
-        drawn = _bootstrap(
-            summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
-        )
-        ends = intervals.hull(ends, drawn)
-    return _finish(cell, summary, float(ratio), error, ends, {}, _spread(state, x))
-
-
-def quotient(above: Floats, below: Floats) -> Floats:
-    """Elementwise, for `below` ≥ 0; 0 where there is nothing to find, as in rows without labels."""
-    return above / np.where(below > 0, below, math.inf)
-
-
-def _bootstrap(
-    summary: Summary, columns: list[int], value: float, statistic: Callable[..., Floats]
-) -> Interval:
-    """The bootstrap interval; a single row says nothing of how rows differ."""
-    sums, rows = summary.state.per_group(columns)
-    if rows.size < 2:
-        return -math.inf, math.inf
-    replicates = statistic(summary.counts @ sums, summary.counts @ rows)
-    left_out = statistic(sums.sum(axis=0) - sums, rows.sum() - rows)
-    method = intervals.INTERVALS[summary.interval]
-    return method(replicates, summary.confidence, value=value, left_out=left_out)
+                    summary.sums.rows, verdict, details)  # fmt: skip
 
 
 def _tempered(cell: Cell, summary: Summary) -> Estimate:
@@ -248,8 +205,8 @@ def _tempered(cell: Cell, summary: Summary) -> Estimate:
     """
     low, high = -math.inf, math.inf
     for ((tau, _), _), column in zip(cell.keys[::-1], summary.columns(cell)[::-1], strict=True):
-        if not overflows(summary.state, column):
-            value, error = mean_and_error(summary.state, column)
+        if not summary.sums.overflows(column):
+            value, error = summary.sums.mean_and_error(column)
             low, high = max(low, value - 2 * error), min(high, value + 2 * error)
             if low > high:
                 break
@@ -258,8 +215,7 @@ def _tempered(cell: Cell, summary: Summary) -> Estimate:
 
 
 def _clipped(cell: Cell, summary: Summary) -> Estimate:
-    (_, clip), _ = cell.keys[0]
-    return _of_column(cell, summary, summary.columns(cell)[0], clip=clip)
+    return _of_column(cell, summary, summary.columns(cell)[0], clip=cell.keys[0][0][1])
 
 
 def _filtered(cell: Cell, summary: Summary) -> Estimate:
@@ -268,10 +224,9 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     Tukey & McLaughlin (1963): the standard deviation of the rows pulled in to the cut-offs
     (winsorised), divided by the share kept and √n.
     """
-    column = summary.columns(cell)[0]
-    position = kept_columns(summary.plan).index(column)
-    values = np.sort(np.concatenate([part[:, position] for part in summary.state.kept]))
-    n, cut = values.size, int(summary.fraction / 2 * values.size)
+    position = summary.plan.kept_columns().index(summary.columns(cell)[0])
+    values = np.sort(np.concatenate([part[:, position] for part in summary.sums.kept]))
+    n, cut = values.size, int(summary.request.fraction / 2 * values.size)
     middle = values[cut : n - cut]
     details = {"fraction": 2 * cut / n, "rows_left_out": 2 * cut}
     if max(-middle[0], middle[-1]) >= LIMIT:
@@ -282,21 +237,197 @@ def _filtered(cell: Cell, summary: Summary) -> Estimate:
     elif n > 1:
         pulled = np.clip(values, middle[0], middle[-1])
         error = float(pulled.std(ddof=1)) * math.sqrt(n) / middle.size
-    ends = intervals.of_mean(
-        value, error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
+    return _finish(cell, summary, value, error, details=details, spread=_spread_of(middle))
+
+
+# --- ratios of two means
+
+
+def _ratio(cell: Cell, summary: Summary) -> Estimate:
+    """Σx / Σy; 0 where there is nothing to find."""
+    sums, (x, y) = summary.sums, summary.columns(cell)
+    if sums.overflows(x, y):
+        return refused(cell, summary, {})
+    n, below = sums.rows, sums.exactly(y)
+    ratio = sums.exactly(x) / below if below else Fraction(0)
+    products = sums.exactly(summary.plan.products[x, y])
+    squares = sums.exactly(x, SQUARES) + ratio * ratio * sums.exactly(y, SQUARES)
+    residual = max(squares - 2 * ratio * products, Fraction(0))
+    error = math.inf if n < 2 else 0.0
+    equal = n > 1 and sums.all_equal(x) and sums.all_equal(y)
+    if below and n > 1 and not equal:
+        error = math.sqrt(residual * n / (n - 1)) / float(below)
+
+    def drawn() -> Interval:
+        return _bootstrap(
+            summary, [x, y], float(ratio), lambda s, _: quotient(s[..., 0], s[..., 1])
+        )
+
+    return _finish(
+        cell, summary, float(ratio), error, spread=sums.spread(x),
+        drawn=drawn if below and not equal else None,
+    )  # fmt: skip
+
+
+def ratio_rows(above: Floats, below: Floats, rows: Floats | float = 1.0) -> Floats:
+    """Return what rows add to R = Σx/Σy, of which it is the mean: R + (x − R y) n / Σy.
+
+    Parameters
+    ----------
+    above, below : (n,) floats
+        x and y, of rows or summed over groups of rows.
+    rows : (n,) floats, default 1
+        How many rows a group has.
+
+    Returns
+    -------
+    (n,) floats
+    """
+    total = math.fsum(below.tolist())
+    ratio = math.fsum(above.tolist()) / total if total else 0.0
+    n = float(np.broadcast_to(rows, below.shape).sum())
+    return np.asarray(ratio * rows + (above - ratio * below) * (n / total if total else 0.0))
+
+
+def quotient(above: Floats, below: Floats) -> Floats:
+    """Divide elementwise, for `below` ≥ 0; 0 where there is nothing to find."""
+    return above / np.where(below > 0, below, math.inf)
+
+
+# --- means over labels
+
+
+def over_labels(cell: Cell, summary: Summary) -> macro.OverLabels | None:
+    """Return a metric of every label; None if propensities are too low to be squared and summed."""
+    from unmask.metrics import macro
+
+    sums, position = summary.sums, int(np.searchsorted(summary.plan.ks, cell.k))
+    corrects = cell.estimator != "vanilla" and not sums.complete
+    q: Floats = np.ones(sums.observed.size)
+    if corrects and summary.inverse.of_labels is not None:
+        counted = sums.observed + sums.predicted[:, position] > 0
+        q = np.where(counted, summary.inverse.of_labels, 1.0)  # others have nothing to weigh
+    if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / sums.rows):  # fourth powers are summed
+        return None
+    hits = sums.hits[:, position].astype(np.float64)
+    wrong, missed = sums.predicted[:, position] - hits, sums.observed - hits
+    return macro.FORMS[cell.about.form](macro.Counts(hits, wrong, missed, q, corrects))
+
+
+def _per_label(cell: Cell, summary: Summary) -> Estimate:
+    """The mean over the labels that can be counted, with an error over rows and labels."""
+    labels, sums = over_labels(cell, summary), summary.sums
+    if labels is None:
+        return refused(cell, summary, {"labels": sums.observed.size})
+    value, rows = labels.mean, sums.rows
+    worth = [each.sums(cell.k, *labels.effects.by_kind) for each in sums.label_rows]
+    shared = math.fsum(x for totals, squares in worth for x in totals * totals - squares)
+    variance = labels.own + (shared if labels.weighted else max(0.0, shared))
+    ends = value, value
+    for reading in labels.readings or (value,):
+        around = intervals.of_mean(
+            reading, labels.error(variance, reading), summary.request.confidence, rows=rows,
+            at_most=cell.about.at_most, shares=True, weight=rows / labels.trials,
+        )  # fmt: skip
+        ends = intervals.hull(ends, around)
+    error = labels.error(variance, value)
+    details = {"labels": labels.labels, "labels_left_out": labels.left_out}
+    if labels.weighted:  # many rows may have a few labels: rows carry the number
+        spread = _spread_of(value + rows * row_effects(cell, summary))
+        return _finish(
+            cell, summary, value, error, details=details, spread=spread, ends=ends, of="rows"
+        )
+    spread = _spread_of(labels.values)
+    return _finish(cell, summary, value, error, details=details, spread=spread, ends=ends)
+
+
+def row_effects(cell: Cell, summary: Summary) -> Floats:
+    """Return what a mean over labels changes by without each row, to first order, as rows came."""
+    labels = over_labels(cell, summary)
+    if labels is None:
+        raise ValueError("internal error: effects of an estimate that is refused.")
+    worth = [rows.sums(cell.k, *labels.effects.by_kind)[0] for rows in summary.sums.label_rows]
+    if not worth:  # no labels at all
+        return np.zeros(summary.sums.rows)
+    return np.concatenate(worth) * labels.error(1.0, labels.mean)
+
+
+# --- functions of all scores
+
+
+def linearized(cell: Cell, summary: Summary) -> Linearized:
+    """Return a metric of the scores of all rows, and what every row adds to it."""
+    return summary.scored.linearized(cell.about.form, corrected=cell.estimator != "vanilla")
+
+
+def _of_scores(cell: Cell, summary: Summary) -> Estimate:
+    """By the influences of rows; a metric without a label to speak of has no value."""
+    made, n = linearized(cell, summary), summary.sums.rows
+    if math.isnan(made.value) or not np.isfinite(made.influence).all():
+        return refused(cell, summary, made.details, NOTHING)
+    error = made.standard_error if n > 1 else math.inf
+
+    def drawn() -> Interval:
+        totals, rows = group_sums(made, summary)
+        return _resampled(summary, totals[:, None], rows, made.value, lambda x, m: x[..., 0] / m)
+
+    spread = _spread_of(made.value + n * made.influence)
+    if made.by_label is not None:
+        spread = _spread_of(made.by_label[np.isfinite(made.by_label)])
+    return _finish(
+        cell, summary, made.value, error, details=made.details, spread=spread,
+        drawn=drawn if error else None,
+    )  # fmt: skip
+
+
+def group_sums(made: Linearized, summary: Summary) -> tuple[Floats, Ints]:
+    """Return Σ of value + n · influence of every group that has rows, and how many it has."""
+    n = made.influence.size
+    group = np.arange(n) % max(summary.sums.group_rows.size, 1)
+    size = np.bincount(group)
+    sums = made.value * size + n * np.bincount(group, made.influence)
+    return sums.astype(np.float64), size.astype(np.int64)
+
+
+# --- fitted label counts
+
+
+def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
+    """From the fitted counts of true labels; rows have no contributions of their own."""
+    request = summary.request
+    fitted = summary.fit(cell).estimate(
+        cell.metric,
+        confidence=request.confidence,
+        replicates=0 if request.interval == "normal" else min(request.replicates, 200),
+        seed=request.seed,
     )
-    return _finish(cell, summary, value, error, ends, details, _spread_of(middle))
+    verdict = fitted.verdict
+    if summary.sums.complete and verdict == CONDITIONAL:
+        verdict = MEASURED
+    return Estimate(cell.name, cell.estimator, fitted.value, fitted.standard_error,
+                    fitted.interval, math.nan, math.nan, summary.sums.rows, verdict)  # fmt: skip
 
 
-def kept_columns(plan: Plan) -> list[int]:
-    """The columns of which every row is kept, for `filtered`."""
-    columns = [plan.column(c.keys[0], c.k) for c in plan.cells if c.estimator == "filtered"]
-    return sorted(set(columns))
+# --- for all of them
 
 
-def _spread(state: State, column: int) -> Spread:
-    absolute, squares = state.total(column, ABSOLUTE), state.total(column, SQUARES)
-    return absolute, squares, state.largest[column]
+def _bootstrap(
+    summary: Summary, columns: list[int], value: float, statistic: Callable[..., Floats]
+) -> Interval:
+    sums, rows = summary.sums.per_group(columns)
+    return _resampled(summary, sums, rows, value, statistic)
+
+
+def _resampled(
+    summary: Summary, sums: Floats, rows: Ints, value: float, statistic: Callable[..., Floats]
+) -> Interval:
+    """The bootstrap interval of groups; a single one says nothing of how rows differ."""
+    if rows.size < 2:
+        return -math.inf, math.inf
+    replicates = statistic(summary.counts @ sums, summary.counts @ rows)
+    left_out = statistic(sums.sum(axis=0) - sums, rows.sum() - rows)
+    method = intervals.INTERVALS[summary.request.interval]
+    return method(replicates, summary.request.confidence, value=value, left_out=left_out)
 
 
 def _spread_of(values: Floats) -> Spread:
@@ -309,228 +440,51 @@ def _finish(
     summary: Summary,
     value: float,
     error: float,
-    ends: Interval,
-    details: dict[str, Any],
+    *,
     spread: Spread,
-    of: Literal["rows", "labels"] | None = None,
+    details: dict[str, Any] | None = None,
+    shares: bool = False,
+    weight: float = 1.0,
+    drawn: Callable[[], Interval] | None = None,
+    ends: Interval | None = None,
+    of: Literal["rows", "labels"] = "labels",
 ) -> Estimate:
-    """Add what the rows' contributions say about the number: effective size, largest, verdict."""
-    state, labels = summary.state, None if of == "rows" else details.get("labels")
+    """Add the interval, the effective size and the verdict."""
+    sums, request, at_most = summary.sums, summary.request, cell.about.at_most
+    if ends is None:
+        ends = intervals.of_mean(
+            value, error, request.confidence, rows=sums.rows, at_most=at_most, shares=shares,
+            weight=weight,
+        )  # fmt: skip
+    if drawn is not None and request.interval != "normal":
+        ends = intervals.hull(ends, drawn())
+    about = {} if details is None else details
+    labels = about.get("labels") if of == "labels" else None
     absolute, squares, heaviest = spread
+    count, share = 0, 0.0
+    if absolute:  # the fewest rows that carry four fifths of Σ|x| (or all remembered)
+        carried = [total / absolute for total in accumulate(heaviest.tolist())]
+        count = min(bisect_left(carried, 0.8) + 1, len(carried))
+        share = carried[count - 1]
+    useful = cell.about.deconvolved and not sums.complete
+    verdict = judge(
+        value, ends, rows=labels or sums.rows, of="labels" if labels else "rows",
+        heaviest=(count, share), at_most=at_most,
+        claimed=claim(cell.estimator, complete=sums.complete),
+        advice=Advice.USE_DECONVOLVED if useful else Advice.NONE,
+    )  # fmt: skip
     return Estimate(
         metric=cell.name,
         estimator=cell.estimator,
         value=value,
         standard_error=error,
-        interval=intervals.within(ends, cell.about.at_most),
+        interval=intervals.within(ends, at_most),
         effective_sample_size=absolute * (absolute / squares) if squares else 0.0,
         largest_contribution=float(heaviest[0]) / absolute if absolute else 0.0,
-        rows=state.rows,
-        verdict=judge(
-            value,
-            ends,
-            rows=labels or state.rows,
-            of="labels" if labels else "rows",
-            heaviest=_heaviest(heaviest, absolute),
-            at_most=cell.about.at_most,
-            claimed=claim(cell.estimator, complete=state.complete),
-            advice=_advice(cell, state),
-        ),
-        details=details,
-    )
-
-
-def _heaviest(largest: Floats, absolute: float) -> tuple[int, float]:
-    """The fewest rows that carry four fifths of Σ|x| (or all remembered), and their share."""
-    if not absolute:
-        return 0, 0.0
-    shares = [total / absolute for total in accumulate(largest.tolist())]
-    heaviest = min(bisect_left(shares, 0.8) + 1, len(shares))
-    return heaviest, shares[heaviest - 1]
-
-
-def _advice(cell: Cell, state: State) -> Advice:
-    useful = cell.about.deconvolved and not state.complete
-    return Advice.USE_DECONVOLVED if useful else Advice.NONE
-
-
-def _deconvolved(cell: Cell, summary: Summary) -> Estimate:
-    """From the fitted counts of true labels; rows have no contributions of their own."""
-    fitted = summary.fit(cell).estimate(
-        cell.metric,
-        confidence=summary.confidence,
-        replicates=0 if summary.interval == "normal" else min(summary.replicates, 200),
-        seed=summary.seed,
-    )
-    verdict = fitted.verdict
-    if summary.state.complete and verdict == CONDITIONAL:
-        verdict = MEASURED
-    return Estimate(
-        metric=cell.name,
-        estimator=cell.estimator,
-        value=fitted.value,
-        standard_error=fitted.standard_error,
-        interval=fitted.interval,
-        effective_sample_size=math.nan,
-        largest_contribution=math.nan,
-        rows=summary.state.rows,
+        rows=sums.rows,
         verdict=verdict,
+        details=about,
     )
-
-
-def over_labels(cell: Cell, summary: Summary) -> macro.OverLabels | None:
-    """A metric of every label; None if propensities are too low to be squared and summed.
-
-    Parameters
-    ----------
-    cell : Cell
-        Of a metric over labels.
-    summary : Summary
-
-    Returns
-    -------
-    OverLabels or None
-    """
-    state, position = summary.state, int(np.searchsorted(summary.plan.ks, cell.k))
-    corrects = cell.estimator != "vanilla" and not state.complete
-    q: Floats = np.ones(state.observed.size)
-    if corrects and summary.inverse is not None:
-        counted = state.observed + state.predicted[:, position] > 0
-        q = np.where(counted, summary.inverse, 1.0)  # others have nothing to weigh
-    if float(q.max(initial=1.0)) >= math.sqrt(LIMIT / state.rows):  # fourth powers are summed
-        return None
-    hits = state.hits[:, position].astype(np.float64)
-    wrong, missed = state.predicted[:, position] - hits, state.observed - hits
-    return macro.FORMS[cell.about.form](macro.Counts(hits, wrong, missed, q, corrects))
-
-
-def _per_label(cell: Cell, summary: Summary) -> Estimate:
-    """The mean over the labels that can be counted, with an error over rows and labels."""
-    labels = over_labels(cell, summary)
-    if labels is None:
-        return refused(cell, summary, {"labels": summary.state.observed.size})
-    value, rows = labels.mean, summary.state.rows
-    shared = _in_common(labels, cell, summary.state)
-    variance = labels.own + (shared if labels.weighted else max(0.0, shared))
-    ends = value, value
-    for reading in labels.readings or (value,):
-        around = intervals.of_mean(
-            reading, labels.error(variance, reading), summary.confidence, rows=rows,
-            at_most=cell.about.at_most, shares=True, weight=rows / labels.trials,
-        )  # fmt: skip
-        ends = intervals.hull(ends, around)
-    error = labels.error(variance, value)
-    details = {"labels": labels.labels, "labels_left_out": labels.left_out}
-    if labels.weighted:  # many rows may have a few labels: rows carry the number
-        spread = _spread_of(value + rows * row_effects(cell, summary))
-        return _finish(cell, summary, value, error, ends, details, spread, of="rows")
-    return _finish(cell, summary, value, error, ends, details, _spread_of(labels.values))
-
-
-def linearized(cell: Cell, summary: Summary) -> Linearized:
-    """A metric of the scores of all rows, and what every row adds to it."""
-    return summary.scored.linearized(cell.about.form, corrected=cell.estimator != "vanilla")
-
-
-def _of_scores(cell: Cell, summary: Summary) -> Estimate:
-    """By the influences of rows; a metric without a label to speak of has no value."""
-    made, n = linearized(cell, summary), summary.state.rows
-    if math.isnan(made.value) or not np.isfinite(made.influence).all():
-        return replace(refused(cell, summary, made.details), verdict=NOTHING)
-    error = made.standard_error if n > 1 else math.inf
-    ends = intervals.of_mean(
-        made.value, error, summary.confidence, rows=n, at_most=cell.about.at_most, shares=False
-    )
-    if summary.interval != "normal" and error:
-        ends = intervals.hull(ends, _resampled(made, summary))
-    spread = _spread_of(made.value + n * made.influence)
-    if made.by_label is not None:
-        spread = _spread_of(made.by_label[np.isfinite(made.by_label)])
-    return _finish(cell, summary, made.value, error, ends, made.details, spread)
-
-
-def _resampled(made: Linearized, summary: Summary) -> Interval:
-    """The bootstrap interval of the mean of value + n · influence over groups of rows."""
-    sums, rows = group_sums(made, summary)
-    if rows.size < 2:
-        return -math.inf, math.inf
-    drawn = summary.counts @ sums / (summary.counts @ rows)
-    left_out = (sums.sum() - sums) / (rows.sum() - rows)
-    method = intervals.INTERVALS[summary.interval]
-    return method(drawn, summary.confidence, value=made.value, left_out=left_out)
-
-
-def group_sums(made: Linearized, summary: Summary) -> tuple[Floats, Ints]:
-    """Sums of value + n · influence of every group that has rows, and how many it has."""
-    n = made.influence.size
-    group = np.arange(n) % max(summary.state.group_rows.size, 1)
-    size = np.bincount(group)
-    sums = made.value * size + n * np.bincount(group, made.influence)
-    return sums.astype(np.float64), size.astype(np.int64)
-
-
-def of_ratio(above: Floats, below: Floats) -> Floats:
-    """What rows add to R = Σx/Σy, of which it is the mean: R + (x − R y) n / Σy.
-
-    Parameters
-    ----------
-    above, below : (n,) floats
-
-    Returns
-    -------
-    (n,) floats
-    """
-    total = math.fsum(below.tolist())
-    ratio = math.fsum(above.tolist()) / total if total else 0.0
-    return ratio + (above - ratio * below) * (below.size / total if total else 0.0)
-
-
-def of_labels(cell: Cell, summary: Summary) -> Floats:
-    """What rows add to a mean over labels, of which it is the mean; NaN of one that is refused.
-
-    Parameters
-    ----------
-    cell : Cell
-    summary : Summary
-
-    Returns
-    -------
-    (n,) floats
-    """
-    labels, n = over_labels(cell, summary), summary.state.rows
-    if labels is None:
-        return np.full(n, math.nan)
-    effects = row_effects(cell, summary)
-    return np.asarray(labels.mean + n * (effects - effects.mean()))
-
-
-def _in_common(labels: macro.OverLabels, cell: Cell, state: State) -> float:
-    """Σ over rows of the products of what two labels of the row are worth."""
-    sums = [rows.sums(cell.k, *labels.effects.by_kind) for rows in state.label_rows]
-    return math.fsum(x for totals, squares in sums for x in totals * totals - squares)
-
-
-def row_effects(cell: Cell, summary: Summary) -> Floats:
-    """What a mean over labels changes by without each row, to first order.
-
-    Parameters
-    ----------
-    cell : Cell
-        Of a metric over labels that is not refused.
-    summary : Summary
-
-    Returns
-    -------
-    (n,) floats
-        In the order in which rows came.
-    """
-    labels = over_labels(cell, summary)
-    if labels is None:
-        raise ValueError("internal error: effects of an estimate that is refused.")
-    sums = [rows.sums(cell.k, *labels.effects.by_kind)[0] for rows in summary.state.label_rows]
-    if not sums:  # no labels at all
-        return np.zeros(summary.state.rows)
-    return np.concatenate(sums) * labels.error(1.0, labels.mean)
 
 
 KINDS: dict[str, Callable[[Cell, Summary], Estimate]] = {

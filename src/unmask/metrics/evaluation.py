@@ -1,38 +1,56 @@
-"""`evaluate`: all that predictions can be asked about incomplete labels, in one call.
+"""`evaluate`: all that predictions can be asked about incomplete labels, in one call or in batches.
 
-A request goes through the doors that it needs, each of which hands simpler rows to the next: labels
-are closed under a hierarchy, cut into groups, rid of judged pairs; an audit measures; what is left
-is estimated from the stated propensities, once for each vector that they allow.
+    request ──▶ sums (one exact pass) ──▶ estimates ──▶ claims ──▶ table
+
+`evaluate` answers for rows at hand, `Evaluator` for rows that come in batches, `evaluate_shards`
+for files and clusters, `make_scorer` for model selection; `contributions` says what every row adds.
+All of them make one `Request` and hand it on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import fields, replace
 from functools import partial
-from typing import Literal, overload
+from itertools import accumulate, chain, repeat
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unmask._messages import named_options
-from unmask._typing import LabelsLike, PropensityLike
-from unmask.arrays import LabelSets, checks
-from unmask.data import Dataset, Hierarchy
-from unmask.data.judgements import Judgements
-from unmask.metrics import closure, mask_tables, perturbation, propensity_uncertainty
-from unmask.metrics.evaluator import evaluate_once
-from unmask.metrics.groups import Part, by_group, by_label_group
-from unmask.metrics.inputs import Predictions, as_top, of_scores, refuse_ignored
-from unmask.metrics.judged_pairs import judged_pairs
-from unmask.metrics.judgement import judge_run
-from unmask.metrics.measured.covariates import CovariatesLike
-from unmask.metrics.measured.evaluation import beside_measured
-from unmask.metrics.propensity_uncertainty import Drawn
-from unmask.metrics.registry import METRICS, split
-from unmask.metrics.request import Request, default_estimators, default_metrics
-from unmask.metrics.table import Estimate, Table, Tables
-from unmask.propensity import MaskModel, PropensityEstimate
+from unmask._typing import Floats, LabelsLike, Progress, PropensityLike
+from unmask.arrays import checks
+from unmask.metrics import vary
+from unmask.metrics.claims import Evidence, Run, judge_run, with_evidence
+from unmask.metrics.estimates import Summary, estimate, of_rows
+from unmask.metrics.registry import METRICS, split, supported
+from unmask.metrics.request import (
+    Predictions,
+    Request,
+    as_top,
+    default_estimators,
+    default_metrics,
+    is_dataset,
+    of_scores,
+    refuse_ignored,
+    uncertain,
+)
+from unmask.metrics.sums import Inverse, Sums, count
+from unmask.metrics.table import Table, Tables
+from unmask.predictions import LabelSets, TopK
+from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.mask_model import MaskModel
+from unmask.propensity.models import SourceKind, source_of
+
+if TYPE_CHECKING:
+    from unmask import parallel
+    from unmask.data import Dataset, Hierarchy
+    from unmask.data.judgements import Judgements
+    from unmask.metrics.measured.covariates import CovariatesLike
 
 
 @overload
@@ -118,14 +136,14 @@ def evaluate(
     top : TopK, LabelSets or (n, L) scores
         Predictions; of scores, dense or sparse, the top is taken.
     labels : (n, L) matrix of 0 and 1, or Dataset
-        The observed labels, dense or sparse; of a data set, its judgements are obeyed: ignored
-        pairs leave the ranking, verified labels are certain (`judged_pairs`). Predictions that
+        The observed labels, dense or sparse. The judgements of a data set hold: ignored pairs
+        leave the ranking, verified labels are certain (`judged_pairs`). Predictions that
         have ids or names as the data set has are matched by them, in whatever order they stand;
         rows of a matrix are matched by position.
     propensity : (L,) floats in (0, 1], (n, L) sparse matrix or PropensityEstimate, optional
         How likely a true label is observed: per label, or per observed label. An estimate (from
         an audit, say) widens errors and intervals by what is not known of it: the rows are
-        evaluated with `draws` more vectors (`propensity_uncertainty`). Pass its `.value` to leave
+        evaluated with `draws` more vectors (`vary`). Pass its `.value` to leave
         that out. A MaskModel also states row effort and unannotated rows, by which `deconvolved`
         is fitted.
     metrics : sequence of str, optional
@@ -149,7 +167,7 @@ def evaluate(
         With an audit, what else is known of all rows or pairs, such as the answers of another
         judge; it can only narrow measured estimates, not bias them.
     hierarchy : Hierarchy, optional
-        Labels and predictions (sets or scores) are evaluated with all their ancestors (`closure`);
+        Labels and predictions (sets or scores) are evaluated with all their ancestors (`groups`);
         corrected numbers are then doubtful.
     groups : sequence of n names, optional
         The group of every row: a table for each.
@@ -193,136 +211,583 @@ def evaluate(
         confidence, interval, replicates, seed, tau, clip, fraction, information, complete,
         draws, audit, covariates, hierarchy, groups, label_groups, by,
     )  # fmt: skip
-    return _answer(request.checked(propensity), top, labels, propensity)
+    made: Table | Tables = answer(request.checked(propensity), top, labels, propensity)
+    return made
 
 
-def _answer(
+def answer(
     request: Request,
     top: Predictions,
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | None,
-) -> Table | Tables:
-    """Answer a checked request: one table, or one for every group."""
-    if request.hierarchy is not None:
-        closed = closure.closed(request.hierarchy, top, labels, propensity)
-        rows = closed.predictions, closed.labels, closed.propensity
-        return closure.doubted(_answer(replace(request, hierarchy=None), *rows))
-    groups, label_groups = request.groups, request.label_groups
-    if request.by is not None:
-        label_groups = _label_names(top, labels)
-    if groups is None and label_groups is None:
-        return table_of(request, top, labels, propensity)
-    if isinstance(labels, Dataset):
-        raise ValueError(MATRICES)
-    of_part, whole = partial(_of_part, request), (top, labels, propensity)
-    if groups is not None:
-        return by_group(of_part, whole, groups)
-    return by_label_group(of_part, whole, () if label_groups is None else label_groups)
+    *,
+    parts: bool = True,
+) -> Any:
+    """Answer a checked request: one table, or (with `parts`) one for every group.
 
+    Labels are closed under a hierarchy, cut into groups, rid of judged pairs; an audit measures;
+    what is left is counted once and estimated, or once for each vector of propensities that an
+    estimate allows.
+    """
+    if parts and (request.hierarchy is not None or request.grouped):
+        from unmask.metrics import groups
 
-def _of_part(request: Request, part: Part) -> Table:
-    """The table of a group."""
-    return table_of(request, *part)
+        return groups.by_part(request, top, labels, propensity, partial(answer, parts=False))
+    if is_dataset(labels):
+        from unmask.metrics.judged_pairs import JudgedPairs
 
-
-def table_of(
-    request: Request,
-    top: Predictions,
-    labels: LabelsLike | Dataset,
-    propensity: PropensityLike | None,
-) -> Table:
-    """Make one table; judged pairs are obeyed, and an audit is measured by."""
-    if (pairs := judged_pairs(labels)) is not None:
+        pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(table_of(request, *rows))
-    if request.audit is None:
-        return _stated(request, top, labels, propensity)
-    return beside_measured(
-        top, labels, request.audit, request.metrics,
-        covariates=request.covariates, confidence=request.confidence,
-        estimators=request.estimators,
-        stated=lambda metrics, estimators: _stated(
-            replace(request, metrics=metrics, estimators=estimators or (), audit=None),
-            top, labels, propensity,
-        ),
-    )  # fmt: skip
+        return pairs.noted(answer(request, *rows, parts=False))
+    if request.audit is not None:
+        from unmask.metrics.measured.evaluation import beside_measured
+
+        return beside_measured(
+            top, labels, request.audit, request.metrics,
+            covariates=request.covariates, confidence=request.confidence,
+            estimators=request.estimators,
+            stated=lambda metrics, estimators: answer(
+                replace(request, metrics=metrics, estimators=estimators or (), audit=None),
+                top, labels, propensity, parts=False,
+            ),
+        )  # fmt: skip
+    if not uncertain(propensity) and not vary.beyond_effort(propensity):
+        inverse = Inverse.of(propensity)
+        summary = Summary(count(request, top, labels, inverse), inverse, request)
+        table = judge_run(tabulated(summary))
+    else:
+        table = judge_run(_under_a_mask(request, top, labels, propensity))
+    return vary.based_on_rows(table, request, top, labels, propensity, value_again)
 
 
-def _stated(
+def _under_a_mask(
     request: Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
 ) -> Table:
-    """What the labels say under the stated propensities, and under vectors drawn from them."""
-    metrics, quick = request.metrics, replace(request, interval="normal")
-    by_place = isinstance(propensity, PropensityEstimate | MaskModel) and not of_scores(metrics)
-    listed = as_top(top, metrics) if by_place else top
+    """Table under an estimate or a mask model: at its own values, and at vectors drawn from it."""
+    listed = top if of_scores(request.metrics) else as_top(top, request.metrics)
+    quick = replace(request, interval="normal")
 
-    def once(p: PropensityLike | None, asked: Request) -> Table:
-        def evaluated(propensities: PropensityLike | None) -> Table:
-            return evaluate_once(asked, listed, labels, propensities).unjudged()
+    def tables(propensities: Sequence[PropensityLike | None]) -> Iterator[dict[str, Table]]:
+        for asked, p in zip(chain([request], repeat(quick)), propensities, strict=False):
+            once = partial(_once, asked, listed, labels)
+            if vary.beyond_effort(p):
+                yield {"": vary.under_mask(p, as_top(listed, asked.metrics), top, labels, once)}
+            else:
+                yield {"": once(p)}
 
-        if isinstance(p, MaskModel) and mask_tables.needs_more(p):
-            return mask_tables.table_by(p, as_top(listed, metrics), top, labels, evaluated)
-        return evaluated(p)
-
-    def evaluation(p: PropensityLike | None, drawn: Drawn) -> Iterator[dict[str, Table]]:
-        yield {"": once(p, request)}
-        for vector in drawn:
-            yield {"": once(vector, quick)}
-
-    tables = propensity_uncertainty.with_uncertainty(
-        evaluation,
-        propensity,
-        draws=request.draws,
-        seed=request.seed,
-        confidence=request.confidence,
-        interval=request.interval,
-    )
-    table = judge_run(tables[""])
-    complete = table.run is None or table.run.complete
-    if propensity is None or complete or mask_tables.needs_more(propensity):
-        return table
-    again = _Again(top, labels, propensity, quick)
-    return replace(table, estimates=tuple(map(again.based, table)))
+    return vary.widened(tables, propensity, request)[""]
 
 
-MATRICES = "groups are formed of matrices; give the labels of the data set."
+def _once(
+    request: Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
+) -> Table:
+    return tabulated(summarized(request, top, labels, propensity))
 
 
-def _label_names(top: Predictions, labels: LabelsLike | Dataset) -> Sequence[str]:
-    """The names of labels, or their numbers."""
-    if isinstance(top, LabelSets) and top.names is not None:
-        return top.names
-    if isinstance(labels, Dataset):
-        raise ValueError(MATRICES)
-    count = checks.width(labels, "labels")
-    return [str(label) for label in range(count)]
+def value_again(
+    request: Request, top: Predictions, labels: LabelsLike, metric: str, estimator: str,
+    propensity: PropensityLike,
+) -> float:  # fmt: skip
+    """Return one value of the same rows under other propensities."""
+    asked = replace(request, metrics=(metric,), estimators=(estimator,), interval="normal")
+    return _once(asked, top, labels, propensity)[metric, estimator].value
 
 
-@dataclass(frozen=True)
-class _Again:
-    """The rows of a call, kept for what only they can tell: how far unbiased estimates move."""
-
-    predictions: Predictions
-    labels: LabelsLike
-    propensity: PropensityLike
-    quick: Request
-
-    def based(self, each: Estimate) -> Estimate:
-        """The estimate, with the rows if its sensitivity needs them."""
-        if each.estimator != "unbiased" or each.basis is not None or not np.isfinite(each.value):
-            return each
-        metric, k = split(each.metric)
-        about = METRICS[metric]
-        if about.over == "labels" or about.reads != "list":
-            return each
-        top = as_top(self.predictions, [each.metric])
-        again = partial(_value_again, self, each.metric)
-        rows = (top, self.labels, self.propensity)
-        return replace(each, basis=perturbation.FromRows(k or top.k, each.value, *rows, again))
+def summarized(
+    request: Request, top: Predictions, labels: LabelsLike, propensity: PropensityLike | None
+) -> Summary:
+    """Count all rows at once, whatever form the propensities have."""
+    inverse = Inverse.of(propensity)
+    summary = Summary(count(request, top, labels, inverse), inverse, request)
+    if summary.sums.rows == 0:
+        raise ValueError(NO_ROWS)
+    return summary
 
 
-def _value_again(rows: _Again, metric: str, propensity: PropensityLike) -> float:
-    asked = replace(rows.quick, metrics=(metric,), estimators=("unbiased",))
-    evaluator = evaluate_once(asked, rows.predictions, rows.labels, propensity)
-    return evaluator.unjudged()[metric, "unbiased"].value
+def tabulated(summary: Summary) -> Table:
+    """Make the table of some sums, every number judged by itself only."""
+    if summary.sums.rows == 0:
+        raise ValueError(NO_ROWS)
+    numbers = []
+    for cell in summary.plan.cells:
+        number = estimate(cell, summary)
+        basis = vary.basis(cell, number.value, summary)
+        numbers.append(number if basis is None else replace(number, basis=basis))
+    beside = [estimate(cell, summary) for cell in summary.plan.evidence]
+    return Table(tuple(numbers), with_evidence(summary.run, beside))
+
+
+NO_ROWS = "there are no rows to evaluate; give at least one."
+
+
+def judge_propensities(
+    top: Predictions,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | PropensityEstimate,
+    *,
+    k: Sequence[int] = (1, 3, 5),
+    evidence: Sequence[Evidence] = (),
+) -> Run:
+    """Judge propensities by data and predictions at hand, whatever metrics anybody asked for.
+
+    The one judgement that commands share. `evaluate`, `Evaluator` and `compare` add the unbiased
+    precision at the cut-offs that they were asked about by themselves; a command that prints no
+    metrics (`diagnose`, `threshold`, `missing`, `tune`) asks here before it corrects by them, and
+    hands in what it tested itself:
+
+        run = judge_propensities(top, labels, p, evidence=rejected_tests)
+        run.standing          # "not-refuted", "doubtful" or "refuted"
+        run.evidence          # why, the gravest first; each has a `sentence`
+
+    Parameters
+    ----------
+    top : TopK, LabelSets or (n, L) scores
+    labels : (n, L) matrix of 0 and 1, or Dataset
+    propensity : as in `evaluate`
+        At its own values: nothing is drawn from an estimate.
+    k : sequence of int, default (1, 3, 5)
+        Places at which rankings are judged, as far as they reach; sets are judged as a whole.
+    evidence : sequence of Evidence, optional
+        From elsewhere, such as rejected tests (`EvidenceKind.REJECTED_TEST`).
+
+    Returns
+    -------
+    Run
+        With P@k beyond 1, label counts that cannot be deconvolved, estimates that exclude each
+        other, and what was handed in.
+
+    Examples
+    --------
+    Every prediction is right, and half of the labels are said to be missing:
+
+    >>> top = TopK([[0]] * 99, [[1.0]] * 99)
+    >>> run = judge_propensities(top, [[1, 0]] * 98 + [[0, 0]], [0.5, 0.5])
+    >>> run.standing.value, run.evidence[0].symptom
+    ('refuted', 'P@1 comes to 1.980, more than 1')
+    """
+    names = ["sample-P", "sample-R"]
+    if not isinstance(top, LabelSets):
+        width = top.k if isinstance(top, TopK) else checks.width(top, "scores")
+        places = [place for place in k if place <= width] or [1]
+        names = [f"{name}@{place}" for place in places for name in ("P", "R")]
+    centre = propensity.centre if isinstance(propensity, MaskModel) else propensity
+    if isinstance(centre, PropensityEstimate):
+        centre = centre.value
+    request = Request(names, ["unbiased", "deconvolved"]).checked(centre)
+    run = answer(request, top, labels, centre).run
+    return with_evidence(replace(run, evidence=(*run.evidence, *evidence)), ())
+
+
+@named_options
+def contributions(
+    top: Predictions,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    metrics: Sequence[str],
+    estimators: Sequence[str] = ("vanilla",),
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    information: ArrayLike | None = None,
+) -> dict[tuple[str, str], Floats]:
+    """Return the contribution of every row: numbers whose mean over rows `evaluate` reports.
+
+    Parameters
+    ----------
+    top, labels, propensity, metrics, seed, tau, clip, information
+        As in `evaluate`.
+    estimators : sequence of str, default ("vanilla",)
+        A ratio, a mean over labels and a metric of the scores of all rows are made means over
+        rows: a row contributes value + n · influence. Not `filtered`, `deconvolved`, or a chosen τ.
+
+    Returns
+    -------
+    dict of (metric, estimator) to (n,) floats
+        A number beyond ±1e140 is given as that (and `evaluate` then refuses the estimate).
+
+    Raises
+    ------
+    ValueError
+        As `evaluate`: names that do not exist, shapes that do not fit, values out of range.
+
+    Examples
+    --------
+    >>> top = TopK([[0], [0]], [[1.0], [1.0]])
+    >>> rows = contributions(top, [[1, 1], [1, 0]], [1 / 3, 1 / 3], metrics=["R@1"],
+    ...                      estimators=["unbiased"])
+    >>> rows["R@1", "unbiased"].round(12)
+    array([-1.5,  3. ])
+    """
+    request = Request(
+        metrics, estimators, seed=seed, tau=tau, clip=clip, information=information
+    ).checked(propensity)
+    inverse = Inverse.of(propensity)
+    sums = count(request, top, labels, inverse, keep_all=True)
+    summary = Summary(sums, inverse, request)
+    return {
+        (cell.name, cell.estimator): of_rows(cell, summary)
+        for cell in sums.plan.cells
+        if cell.estimator not in ("filtered", "deconvolved")
+        and (len(cell.keys) == 1 or (cell.about.over != "rows" and sums.rows))
+    }
+
+
+class Evaluator:
+    """An evaluation of rows that come in batches.
+
+    Sums of constant size are kept and added exactly: batches, shards and workers, in any order,
+    give to the last bit what one call on all rows gives.
+
+    Parameters
+    ----------
+    propensity : (L,) floats in (0, 1], optional
+        One per label; needed by all estimators but vanilla. Propensities per observed label go
+        to `update`.
+    metrics : sequence of str
+        Such as "R@5"; see `METRICS`.
+    estimators : sequence of str, default ("vanilla",)
+        See `ESTIMATORS`.
+    confidence : float, default 0.95
+        Of the intervals, in [0.5, 1).
+    interval : str, default "normal"
+        "normal", or "percentile" or "bca" from bootstrap replicates.
+    replicates : int, default 1000
+        How many.
+    seed : int, default 0
+        Of the bootstrap and of `subsampled`.
+    tau : float or "auto", default "auto"
+        For `tempered`, a number in [0, 1], or "auto" to let the data choose.
+    clip : float, default 10
+        For `clipped`, the largest 1/p used.
+    fraction : float, default 0.01
+        For `filtered`, the share of rows left out, half at either end.
+    information : (L,) floats of at least 0, optional
+        For `Smin`, the information content of labels (`Hierarchy.information_content`); by default
+        1 for each.
+    complete : bool, default False
+        Whether no label is missing. Where nobody declared labels complete, numbers without
+        propensities are `doubtful`: they speak of recorded labels.
+
+    Notes
+    -----
+    Rows are numbered in the order in which they come. Only bootstrap intervals and `subsampled`
+    depend on the numbers; a worker that has rows 1000 … 1999 says so by `first_row=1000`, and then
+    the merged answer is that of one call. All other numbers are exact in any order.
+
+    Examples
+    --------
+    >>> half = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[1, 0]])
+    >>> rest = Evaluator(metrics=["P@1"]).update(TopK([[0]], [[1.0]]), [[0, 1]])
+    >>> half.merge(rest).compute()["P@1", "vanilla"].value
+    0.5
+    """
+
+    @named_options
+    def __init__(
+        self,
+        propensity: PropensityLike | None = None,
+        *,
+        metrics: Sequence[str],
+        estimators: Sequence[str] = ("vanilla",),
+        confidence: float = 0.95,
+        interval: str = "normal",
+        replicates: int = 1000,
+        seed: int = 0,
+        tau: float | str = "auto",
+        clip: float = 10.0,
+        fraction: float = 0.01,
+        information: ArrayLike | None = None,
+        complete: bool = False,
+    ) -> None:
+        """Check the choices; no rows yet."""
+        request = Request(
+            metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+            information, complete,
+        )  # fmt: skip
+        self._begin(request.checked(propensity), propensity)
+
+    @classmethod
+    def asked(cls, request: Request, propensity: PropensityLike | None = None) -> Evaluator:
+        """Return an evaluator without rows that answers a checked request."""
+        made = cls.__new__(cls)
+        made._begin(request, propensity)
+        return made
+
+    def _begin(self, request: Request, propensity: PropensityLike | None) -> None:
+        self._request, self._inverse = request, Inverse.of(propensity)
+        self._sums: Sums | None = None
+
+    def update(
+        self,
+        top: Predictions,
+        labels: LabelsLike,
+        *,
+        first_row: int | None = None,
+        entry_propensity: PropensityLike | None = None,
+    ) -> Evaluator:
+        """Take in rows.
+
+        Parameters
+        ----------
+        top : TopK, LabelSets or (rows, L) scores
+            Predictions.
+        labels : (rows, L) matrix of 0 and 1
+            The observed labels.
+        first_row : int, optional
+            The number of the first of these rows; by default they follow those before.
+        entry_propensity : (rows, L) sparse matrix, optional
+            A propensity per observed label, in place of those per label.
+
+        Returns
+        -------
+        Evaluator
+            Itself.
+        """
+        rows = 0 if self._sums is None else self._sums.rows
+        first = rows if first_row is None else first_row
+        inverse = self._inverse
+        if entry_propensity is not None:
+            self._request.refuse_loss(entry_propensity)
+            source = source_of(entry_propensity)
+            self._inverse = replace(inverse, source=source)
+            inverse = Inverse(None, entry_propensity, source)
+        self._take(count(self._request, top, labels, inverse, first_row=first))
+        return self
+
+    def merge(self, other: Evaluator) -> Evaluator:
+        """Take in all rows of another evaluator with the same options. Returns itself."""
+        mine, theirs = self._inverse, other._inverse
+        pairs = [
+            (each.name, getattr(self._request, each.name), getattr(other._request, each.name))
+            for each in fields(Request)
+            if each.compare
+        ]
+        pairs.append(("row effort", mine.effort, theirs.effort))
+        if differing := [f"{name} {one} and {two}" for name, one, two in pairs if one != two]:
+            raise ValueError(
+                f"evaluators must have the same settings to merge; got {'; '.join(differing)}."
+            )
+        for name, one, two in (
+            ("propensities", mine.of_labels, theirs.of_labels),
+            ("information content", self._request.information, other._request.information),
+        ):
+            if not np.array_equal(one, two):  # type: ignore[arg-type]
+                raise ValueError(f"evaluators must have the same {name} to merge; give all one.")
+        if mine.source.kind is SourceKind.NONE:
+            self._inverse = replace(mine, source=theirs.source)
+        if other._sums is not None:
+            self._take(other._sums)
+        return self
+
+    def _take(self, new: Sums) -> None:
+        if self._sums is None:
+            self._sums = Sums.empty(new.plan, groups=self._request.interval != "normal")
+        self._sums.add(new)
+
+    def compute(self) -> Table:
+        """Return the table of all rows taken in so far; more may follow."""
+        return judge_run(self.unjudged())
+
+    def unjudged(self) -> Table:
+        """Return the table of all rows so far, every number judged by itself only."""
+        if self._sums is None:
+            raise ValueError(NO_ROWS)
+        return tabulated(Summary(self._sums, self._inverse, self._request))
+
+
+Shard = tuple[Any, Any]
+
+
+@named_options
+def evaluate_shards(
+    shards: Sequence[Shard],
+    propensity: PropensityLike | PropensityEstimate | None = None,
+    *,
+    metrics: Sequence[str],
+    estimators: Sequence[str] = ("vanilla",),
+    backend: Any = None,
+    progress: Progress | None = None,
+    confidence: float = 0.95,
+    interval: str = "normal",
+    replicates: int = 1000,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
+    complete: bool = False,
+    draws: int = 100,
+) -> Table:
+    """Return the table that `evaluate` gives for all rows at once, to the last bit.
+
+    Workers return the sums of an `Evaluator`, whose size does not depend on the number of rows.
+
+    Parameters
+    ----------
+    shards : sequence of (predictions, labels)
+        A `TopK` or scores with a label matrix, or the paths of both files. Paths must lead to the
+        files where shards are evaluated; where they do not, give the shards themselves.
+    propensity : (L,) floats in (0, 1] or PropensityEstimate, optional
+        As in `evaluate`.
+    metrics : sequence of str
+        Such as "R@5".
+    estimators : sequence of str, default ("vanilla",)
+    backend : optional
+        Where shards are evaluated (`unmask.parallel.connect`); by default here.
+    progress : function of (done, total), optional
+        Called after every shard.
+    confidence, interval, replicates, seed, tau, clip, fraction, information, complete
+        As in `Evaluator`.
+    draws : int, default 100
+        How many vectors are drawn from an estimate of propensities.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        As `evaluate`, for any shard; if a file is damaged; or if the backend is none.
+    OSError
+        If a file cannot be read, or no scheduler or worker answers.
+
+    Examples
+    --------
+    >>> first = TopK([[0]], [[1.0]]), [[1, 0]]
+    >>> second = TopK([[0]], [[1.0]]), [[0, 1]]
+    >>> evaluate_shards([first, second], metrics=["P@1"])["P@1", "vanilla"].value
+    0.5
+    """
+    from unmask import parallel
+
+    request = Request(
+        metrics, estimators, confidence, interval, replicates, seed, tau, clip, fraction,
+        information, complete, draws,
+    ).checked(propensity)  # fmt: skip
+    quick = replace(request, interval="normal")
+    with parallel.connect(backend) as runner:
+
+        def tables(propensities: Sequence[PropensityLike | None]) -> list[dict[str, Table]]:
+            evaluators = [
+                Evaluator.asked(request if first else quick, p)
+                for first, p in zip(chain([True], repeat(False)), propensities, strict=False)
+            ]
+            tasks = list(zip(shards, _first_rows(runner, shards, request), strict=True))
+            by_shard: dict[int, list[Evaluator]] = {}
+            with closing(runner.run(_evaluated, tasks, evaluators)) as parts:
+                for index, part in parts:
+                    by_shard[index] = part
+                    if progress is not None:
+                        progress(len(by_shard), len(tasks))
+            for index in sorted(by_shard):
+                for whole, part_of_it in zip(evaluators, by_shard[index], strict=True):
+                    whole.merge(part_of_it)
+            return [{"": each.unjudged()} for each in evaluators]
+
+        return judge_run(vary.widened(tables, propensity, request)[""])
+
+
+def _first_rows(
+    runner: parallel.Runner, shards: Sequence[Shard], request: Request
+) -> Sequence[int]:
+    """The number of the first row of each shard, where anything depends on it."""
+    if request.interval == "normal" and "subsampled" not in request.estimators:
+        return [0] * len(shards)
+    with closing(runner.run(_rows_of, shards)) as counted:
+        counts = dict(counted)
+    sizes = [counts[index] for index in range(len(shards))]
+    return list(accumulate(sizes, initial=0))[:-1]
+
+
+def _rows_of(_: None, shard: Shard) -> int:
+    return int(_read(shard)[1].shape[0])
+
+
+def _evaluated(evaluators: list[Evaluator], task: tuple[Shard, int]) -> list[Evaluator]:
+    shard, first_row = task
+    top, labels = _read(shard)
+    return [copy(each).update(top, labels, first_row=first_row) for each in evaluators]
+
+
+def _read(shard: Shard) -> tuple[Any, Any]:
+    from unmask import data, predictions
+
+    top, labels = shard
+    if isinstance(top, str | os.PathLike):
+        top = predictions.read(top)
+    observed = data.read(labels).labels if isinstance(labels, str | os.PathLike) else labels
+    if observed is None:
+        raise ValueError(f"{labels} holds no labels; name a file that does.")
+    return top, checks.labels(observed)
+
+
+Scorer = Callable[[Any, Any, Any], float]
+
+
+@named_options
+def make_scorer(
+    metric: str,
+    estimator: str,
+    propensity: PropensityLike | None = None,
+    *,
+    seed: int = 0,
+    tau: float | str = "auto",
+    clip: float = 10.0,
+    fraction: float = 0.01,
+    information: ArrayLike | None = None,
+) -> Scorer:
+    """Make a `score(model, X, labels)` for GridSearchCV and the like: larger is better.
+
+    Parameters
+    ----------
+    metric : str
+        Such as "R@5". A loss (Kendall-tau) is negated.
+    estimator : str
+        One that can estimate the metric.
+    propensity : (L,) floats in (0, 1], optional
+        As in `evaluate`.
+    seed, tau, clip, fraction, information
+        As in `Evaluator`.
+
+    Returns
+    -------
+    function of (model, features, labels)
+        The model's scores come from `predict_top`, `decision_function` or `predict_proba`,
+        whichever it has first.
+
+    Raises
+    ------
+    ValueError
+        If the estimator cannot estimate the metric.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.multiclass import OneVsRestClassifier
+    >>> features, labels = [[0.0], [1.0], [2.0], [3.0]], [[1, 0], [1, 0], [0, 1], [0, 1]]
+    >>> model = OneVsRestClassifier(LogisticRegression()).fit(features, labels)
+    >>> make_scorer("P@1", "vanilla")(model, features, labels)
+    1.0
+    """
+    name, k = split(metric)
+    checks.one_of(estimator, supported(name), "estimator")
+    request = Request(
+        [metric], [estimator], seed=seed, tau=tau, clip=clip, fraction=fraction,
+        information=information,
+    ).checked(propensity)  # fmt: skip
+    sign = 1.0 if METRICS[name].higher_is_better else -1.0
+
+    def score(model: Any, features: Any, labels: Any) -> float:
+        if hasattr(model, "predict_top") and k is not None:
+            top = model.predict_top(features, k)
+        elif hasattr(model, "decision_function"):
+            top = model.decision_function(features)
+        else:
+            top = model.predict_proba(features)
+        table = answer(request, top, labels, propensity)
+        return sign * float(table[metric, estimator].value)
+
+    return score

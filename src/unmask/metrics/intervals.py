@@ -349,7 +349,7 @@ def _acceleration(spread: Floats) -> float:
 
 
 def resampling_counts(groups: int, replicates: int, seed: int) -> Floats:
-    """How often each of `groups` is drawn in each replicate: rows are multinomial.
+    """Draw how often each of `groups` occurs in each replicate: rows are multinomial.
 
     >>> resampling_counts(5, 2, seed=0).sum(axis=1)
     array([5., 5.])

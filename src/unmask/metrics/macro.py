@@ -1,7 +1,7 @@
 """Metrics per label: their mean over labels, and what is not known of it.
 
 A label is counted if there is something to divide by: for recall if it was observed, for precision
-if it was predicted, for F1 if either; the others are left out, and their number is told. What is
+if it was predicted, for F1 if either; others are left out, and their number is reported. What is
 estimated is the mean, over the labels counted here, of what the metric of each would be on ever
 more rows. With h hits, o times observed, m times predicted and q = 1/p of a label:
 
@@ -53,7 +53,7 @@ PRIOR = 20
 
 @dataclass(frozen=True)
 class Counts:
-    """How often every label was hit, wrongly predicted and missed, and what a hit counts.
+    """Counts of every label: hit, wrongly predicted and missed, and what a hit counts.
 
     Parameters
     ----------
@@ -73,18 +73,18 @@ class Counts:
 
     @property
     def predicted(self) -> Floats:
-        """How often every label was predicted."""
+        """Times that every label was predicted."""
         return self.hits + self.wrong
 
     @property
     def observed(self) -> Floats:
-        """How often every label was observed."""
+        """Times that every label was observed."""
         return self.hits + self.missed
 
 
 @dataclass(frozen=True)
 class Effects:
-    """What the value of a label changes by without one of its rows, by what the row is.
+    """Change of the value of a label without one of its rows, by what the row is.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Effects:
 
     @property
     def by_kind(self) -> tuple[Floats, Floats, Floats]:
-        """Of a hit, a wrong prediction and a miss."""
+        """Effects of a hit, a wrong prediction and a miss."""
         return self.hit, self.wrong, self.missed
 
 
@@ -137,7 +137,7 @@ class OverLabels:
 
     @property
     def labels(self) -> int:
-        """How many labels are counted."""
+        """Number of labels that are counted."""
         return self.values.size
 
     @property
@@ -226,7 +226,7 @@ class Fraction:
     doubled: float
 
     def weights(self, q: Floats) -> tuple[Floats, Floats, Floats]:
-        """What a hit, a wrong prediction and a miss that were observed add below."""
+        """Weights below of a hit, a wrong prediction and a miss that were observed."""
         ones = np.ones_like(q)
         return self.hit - self.doubled + self.doubled * q, self.wrong * ones, self.missed * q
 
@@ -294,12 +294,12 @@ def _shares_of_kinds(counts: Counts, weights: Floats) -> tuple[float, float, flo
 
 
 def _appearance(kinds: tuple[Floats, ...], shares: tuple[float, ...]) -> Floats:
-    """What one appearance adds below, on average."""
+    """Weight below of one appearance, on average."""
     return np.asarray(sum(share * each for share, each in zip(shares, kinds, strict=True)))
 
 
 def _readings(counts: Counts, form: Fraction, below: Floats) -> tuple[Floats, Floats]:
-    """What stands below, if an appearance divides in either of two other ways.
+    """Denominators, if an appearance divides in either of two other ways.
 
     As the other appearances of labels that are hit do; or as labels truly appear, by totals
     weighted by q, of which label j shows the share p.
@@ -433,7 +433,7 @@ def _quotient(above: Floats, below: Floats) -> Floats:
 
 
 def _trials(counted: Bools, inverse: Floats) -> float:
-    """Of a mean of shares: labels² / Σ weight of one observation."""
+    """Trials of a mean of shares: labels² / Σ weight of one observation."""
     labels = int(counted.sum())
     return labels * labels / math.fsum(inverse[counted]) if labels else 1.0
 

@@ -23,13 +23,13 @@ what it is given) and one row of `METRICS`. `reference` is the same in plain Num
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Literal
 
 from unmask._kernels import ranking, scored, sets
-from unmask._kernels import ranking as ranking_exact
-from unmask._kernels import ranking as subsample
-from unmask._kernels.block import Kernel
+from unmask._kernels.block import Kernel, Need
 from unmask._messages import named_options
 from unmask.arrays import checks
 from unmask.metrics import reference
@@ -41,12 +41,15 @@ LINEAR = frozenset({"P", "DCG", *MICRO})
 """Metrics that add up pairs (or divide such sums): judged pairs anywhere measure them."""
 OF_PREDICTED = frozenset({"P", "DCG", "hit", "MRR", "sample-P", "micro-P", "macro-P", "one-error"})
 """Metrics that do not change where a row has one more relevant label that nobody predicts."""
+GAMMAS = (1.5, 2.0)
+"""Factors by which propensities are taken to be off. On six real pairs of incomplete and complete
+labels Jain's formula was off by at most 1.5 times in four, by at most 2 in five (mean p)."""
 VIEWS = ("vanilla", "unbiased", "tempered", "clipped", "filtered")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric measures and how it can be estimated.
+    """Definition of a metric, and how it can be estimated.
 
     Parameters
     ----------
@@ -113,12 +116,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Estimator:
-    """What an estimator does, and the caution that its verdict carries (empty: unbiased)."""
+    """Meaning of an estimator, and the caution that its verdict carries (empty: unbiased)."""
 
     meaning: str
     caution: str = ""
 
 
+@cache
 def split(name: str) -> tuple[str, int | None]:
     """A metric's name and its k (None: the whole list).
 
@@ -192,57 +196,48 @@ def supported(metric: str) -> tuple[str, ...]:
 _PRECISION = Kernel(("precision",), ranking.precision)
 _DCG = Kernel(("dcg",), ranking.discounted)
 _SETS = Kernel(
-    ("recall", "f1", "jaccard"),
-    ranking_exact.sets,
-    vanilla=ranking.observed_sets,
+    ("recall", "f1", "jaccard"), ranking.sets, vanilla=ranking.observed_sets,
     needs=("rest", "quadrature"),
-)
+)  # fmt: skip
 _BY_SIZE = Kernel(
-    ("ndcg", "r_precision"),
-    ranking_exact.by_size,
-    vanilla=ranking.observed_by_size,
+    ("ndcg", "r_precision"), ranking.by_size, vanilla=ranking.observed_by_size,
     needs=("rest", "ideal"),
-)
+)  # fmt: skip
 _BOUNDS = Kernel(
-    ("recall_bound", "f1_bound", "jaccard_bound", "ndcg_bound"),
-    ranking_exact.bounds,
-    needs=("rest",),
+    ("recall_bound", "f1_bound", "jaccard_bound", "ndcg_bound"), ranking.bounds, needs=("rest",)
 )
-_SELF = Kernel(("recall_self", "f1_self"), ranking_exact.self_normalized, needs=("rest",))
+_SELF = Kernel(("recall_self", "f1_self"), ranking.self_normalized, needs=("rest",))
+_SUBSAMPLED = Kernel(("recall_subsampled",), ranking.recall, needs=("quadrature",))
 _SET_MEANS = Kernel(
-    ("set_precision", "set_recall", "set_f1", "set_jaccard"),
-    sets.means,
-    vanilla=sets.observed_means,
-    needs=("rest", "set quadrature"),
-)
+    ("set_precision", "set_recall", "set_f1", "set_jaccard"), sets.means,
+    vanilla=sets.observed_means, needs=("rest", "set quadrature"),
+)  # fmt: skip
 _SET_F = Kernel(
-    ("set_f05", "set_f2"),
-    sets.weighted_f,
-    vanilla=sets.observed_weighted_f,
+    ("set_f05", "set_f2"), sets.weighted_f, vanilla=sets.observed_weighted_f,
     needs=("rest", "long quadrature"),
-)
+)  # fmt: skip
 _SCORED = Kernel(
     ("row_average_precision", "row_average_precision_or_empty", "coverage_error"),
-    scored.rankings,
-    needs=("quadrature", "scores"),
-)
+    scored.rankings, needs=("quadrature", "scores"),
+)  # fmt: skip
 _SCORED_PAIRS = Kernel(("one_error", "brier", "log_loss"), scored.pairs, needs=("scores",))
 _EQUAL = Kernel(("subset_accuracy",), sets.equal, needs=("every rest",))
 _TOTALS = Kernel(
-    (
-        "hits",
-        "predicted",
-        "positives",
-        "half_both",
-        "f05_below",
-        "f2_below",
-        "union",
-        "wrong",
-        "all_labels",
-    ),
-    sets.totals,
-    needs=("every rest",),
-)
+    ("hits", "predicted", "positives", "half_both", "f05_below", "f2_below", "union", "wrong",
+     "all_labels"),
+    sets.totals, needs=("every rest",),
+)  # fmt: skip
+BOTH = ("vanilla", "unbiased")
+
+
+def _best(form: str, function: Callable[..., None], *needs: Need) -> Kernel:
+    """The best that a row could reach, from its largest 1/p."""
+    return Kernel((form,), function, needs=("largest", *needs))
+
+
+def _normalized(meaning: str, form: str, best: str, *kernels: Kernel) -> Metric:
+    """A ratio to the best value on the observed labels."""
+    return Metric(meaning, form, {"normalized": best}, views=(), over="ratio", kernels=kernels)
 
 
 def _of_rows(
@@ -258,156 +253,110 @@ def _of_rows(
 def _micro(meaning: str, below: str) -> Metric:
     """Σ hits over another sum, both over all rows."""
     return Metric(
-        f"{meaning}, each summed over all rows", "hits", views=("vanilla", "unbiased"),
-        over="ratio", kernels=(_TOTALS,), below=below, whole_list=True, of_sets=True, adds_up=True,
+        f"{meaning}, each summed over all rows", "hits", views=BOTH, over="ratio",
+        kernels=(_TOTALS,), below=below, whole_list=True, of_sets=True, adds_up=True,
     )  # fmt: skip
 
 
 def _scored_rows(
-    meaning: str, form: str, kernel: Kernel = _SCORED, *, loss: bool = False, adds_up: bool = False
-) -> Metric:
+    meaning: str, form: str, kernel: Kernel = _SCORED, *, loss: bool = False,
+    adds_up: bool = False, reads: Literal["scores", "probabilities"] = "scores",
+    at_most: float | None = 1.0,
+) -> Metric:  # fmt: skip
     """A mean over rows, from the scores of every label."""
     return Metric(
-        meaning, form, kernels=(kernel,), reads="scores", whole_list=True, adds_up=adds_up,
-        higher_is_better=not loss,
+        meaning, form, kernels=(kernel,), reads=reads, whole_list=True, adds_up=adds_up,
+        higher_is_better=not loss, at_most=at_most,
     )  # fmt: skip
 
 
-def _of_scores(meaning: str, form: str, *, labels_alike: bool = False) -> Metric:
+def _of_scores(
+    meaning: str, form: str, *, labels_alike: bool = False, loss: bool = False,
+    reads: Literal["scores", "probabilities"] = "scores", at_most: float | None = 1.0,
+) -> Metric:  # fmt: skip
     """A function of the scores of all rows."""
     return Metric(
-        meaning, form, views=("vanilla", "unbiased"), over="scores", reads="scores",
-        whole_list=True, adds_up=True, labels_alike=labels_alike,
+        meaning, form, views=BOTH, over="scores", reads=reads, whole_list=True, adds_up=True,
+        labels_alike=labels_alike, higher_is_better=not loss, at_most=at_most,
     )  # fmt: skip
 
 
-def _macro(meaning: str, form: str, *views: str) -> Metric:
-    """A mean over labels, from their counts, in which they count alike."""
+def _macro(meaning: str, form: str, *views: str, labels_alike: bool = True) -> Metric:
+    """A mean over labels, from their counts, in which they count alike or are weighted."""
     return Metric(
         meaning, form, views=views, over="labels", whole_list=True, of_sets=True, adds_up=True,
-        labels_alike=True,
+        labels_alike=labels_alike,
     )  # fmt: skip
 
 
-def _weighted(meaning: str, form: str) -> Metric:
-    """The same with weights of labels."""
-    return replace(_macro(meaning, form, "vanilla", "unbiased"), labels_alike=False)
+def _weighted(name: str, form: str) -> Metric:
+    """A macro metric with weights of labels."""
+    meaning = f"{name} with labels weighted by how many rows have them"
+    return _macro(meaning, form, *BOTH, labels_alike=False)
 
 
 METRICS: dict[str, Metric] = {
     "P": Metric(
-        "hits among the first k, divided by k",
-        "precision",
-        kernels=(_PRECISION,),
-        reference=reference.precision,
-        deconvolved=True,
-        adds_up=True,
+        "hits among the first k, divided by k", "precision", kernels=(_PRECISION,),
+        reference=reference.precision, deconvolved=True, adds_up=True,
     ),
     "R": Metric(
-        "hits among the first k, divided by N",
-        "recall",
+        "hits among the first k, divided by N", "recall",
         {"bound": "recall_bound", "self_normalized": "recall_self",
          "subsampled": "recall_subsampled"},
-        kernels=(
-            _SETS, _BOUNDS, _SELF,
-            Kernel(("recall_subsampled",), subsample.recall, needs=("quadrature",)),
-        ),
-        reference=reference.recall,
+        kernels=(_SETS, _BOUNDS, _SELF, _SUBSAMPLED), reference=reference.recall,
         deconvolved=True,
     ),
     "F1": Metric(
-        "2 · hits / (k + N), the harmonic mean of P@k and R@k",
-        "f1",
+        "2 · hits / (k + N), the harmonic mean of P@k and R@k", "f1",
         {"bound": "f1_bound", "self_normalized": "f1_self"},
-        kernels=(_SETS, _BOUNDS, _SELF),
-        reference=reference.f1,
-        deconvolved=True,
+        kernels=(_SETS, _BOUNDS, _SELF), reference=reference.f1, deconvolved=True,
     ),
     "Jaccard": Metric(
-        "hits / (k + N − hits)",
-        "jaccard",
-        {"bound": "jaccard_bound"},
-        kernels=(_SETS, _BOUNDS),
-        reference=reference.jaccard,
-        deconvolved=True,
+        "hits / (k + N − hits)", "jaccard", {"bound": "jaccard_bound"},
+        kernels=(_SETS, _BOUNDS), reference=reference.jaccard, deconvolved=True,
     ),
     "hit": Metric(
-        "1 if any of the first k is right (1 − abandonment)",
-        "hit",
-        kernels=(Kernel(("hit",), ranking.any_hit),),
-        reference=reference.hit,
-        deconvolved=True,
+        "1 if any of the first k is right (1 − abandonment)", "hit",
+        kernels=(Kernel(("hit",), ranking.any_hit),), reference=reference.hit, deconvolved=True,
     ),
     "DCG": Metric(
-        "Σ over hits of 1 / log2(1 + rank)",
-        "dcg",
-        kernels=(_DCG,),
-        reference=reference.dcg,
-        at_most=None,
-        adds_up=True,
+        "Σ over hits of 1 / log2(1 + rank)", "dcg", kernels=(_DCG,), reference=reference.dcg,
+        at_most=None, adds_up=True,
     ),
     "nDCG": Metric(
-        "DCG@k divided by its best value, Σ over ranks up to min(k, N)",
-        "ndcg",
-        {"bound": "ndcg_bound"},
-        kernels=(_BY_SIZE, _BOUNDS),
-        reference=reference.ndcg,
+        "DCG@k divided by its best value, Σ over ranks up to min(k, N)", "ndcg",
+        {"bound": "ndcg_bound"}, kernels=(_BY_SIZE, _BOUNDS), reference=reference.ndcg,
         deconvolved=True,
     ),
     "R-precision": Metric(
-        "hits among the first min(k, N), divided by min(k, N)",
-        "r_precision",
-        kernels=(_BY_SIZE,),
-        reference=reference.r_precision,
-        deconvolved=True,
-        whole_list=True,
+        "hits among the first min(k, N), divided by min(k, N)", "r_precision",
+        kernels=(_BY_SIZE,), reference=reference.r_precision, deconvolved=True, whole_list=True,
     ),
     "MRR": Metric(
-        "1 / rank of the first hit within the first k",
-        "mrr",
-        kernels=(Kernel(("mrr",), ranking.reciprocal_rank),),
-        reference=reference.reciprocal_rank,
+        "1 / rank of the first hit within the first k", "mrr",
+        kernels=(Kernel(("mrr",), ranking.reciprocal_rank),), reference=reference.reciprocal_rank,
         whole_list=True,
     ),
     "Kendall-tau": Metric(
         "pairs of a wrong label ranked above a right one (a loss); labels outside the list are "
-        "tied behind it",
-        "kendall",
-        kernels=(Kernel(("kendall",), ranking_exact.misordered, needs=("every rest",)),),
-        reference=reference.kendall_tau,
-        at_most=None,
-        whole_list=True,
-        higher_is_better=False,
+        "tied behind it", "kendall",
+        kernels=(Kernel(("kendall",), ranking.misordered, needs=("every rest",)),),
+        reference=reference.kendall_tau, at_most=None, whole_list=True, higher_is_better=False,
     ),
-    "PSP": Metric(
+    "PSP": _normalized(
         "unbiased P@k divided by its best value on the observed labels (Jain et al. 2016)",
-        "precision",
-        {"normalized": "best_precision"},
-        kernels=(
-            _PRECISION,
-            Kernel(("best_precision",), ranking.precision, needs=("largest",)),
-        ),
-        views=(),
-        over="ratio",
+        "precision", "best_precision", _PRECISION, _best("best_precision", ranking.precision),
     ),
-    "PSDCG": Metric(
+    "PSDCG": _normalized(
         "unbiased DCG@k divided by its best value on the observed labels",
-        "dcg",
-        {"normalized": "best_dcg"},
-        kernels=(_DCG, Kernel(("best_dcg",), ranking.discounted, needs=("largest",))),
-        views=(),
-        over="ratio",
+        "dcg", "best_dcg", _DCG, _best("best_dcg", ranking.discounted),
     ),
-    "PSnDCG": Metric(
+    "PSnDCG": _normalized(
         "Σ over hits of q / log2(1 + rank) / IDCG(min(k, observed)), divided by its best value",
-        "observed_ndcg",
-        {"normalized": "best_ndcg"},
-        kernels=(
-            Kernel(("observed_ndcg",), ranking.observed_ndcg, needs=("ideal",)),
-            Kernel(("best_ndcg",), ranking.observed_ndcg, needs=("largest", "ideal")),
-        ),
-        views=(),
-        over="ratio",
+        "observed_ndcg", "best_ndcg",
+        Kernel(("observed_ndcg",), ranking.observed_ndcg, needs=("ideal",)),
+        _best("best_ndcg", ranking.observed_ndcg, "ideal"),
     ),
     "sample-P": _of_rows(
         "hits / predictions, mean over rows", "set_precision", _SET_MEANS, reference.set_precision,
@@ -435,16 +384,8 @@ METRICS: dict[str, Metric] = {
     ),
     "Hamming": Metric(
         "share of pairs of a row and a label that are wrong: predictions + N − 2 · hits, over all "
-        "labels (a loss)",
-        "wrong",
-        views=("vanilla", "unbiased"),
-        over="ratio",
-        kernels=(_TOTALS,),
-        below="all_labels",
-        whole_list=True,
-        of_sets=True,
-        adds_up=True,
-        higher_is_better=False,
+        "labels (a loss)", "wrong", views=BOTH, over="ratio", kernels=(_TOTALS,),
+        below="all_labels", whole_list=True, of_sets=True, adds_up=True, higher_is_better=False,
     ),
     "micro-P": _micro("hits / predictions", "predicted"),
     "micro-R": _micro("hits / N", "positives"),
@@ -453,135 +394,83 @@ METRICS: dict[str, Metric] = {
     "micro-F2": _micro("5 · hits / (predictions + 4N)", "f2_below"),
     "micro-Jaccard": _micro("hits / (predictions + N − hits)", "union"),
     "macro-P": _macro(
-        "per label: hits / times predicted; mean over labels that are predicted",
-        "precision",
-        "vanilla",
-        "unbiased",
+        "per label: hits / times predicted; mean over labels that are predicted", "precision",
+        *BOTH,
     ),
     "macro-R": _macro(
         "per label: hits / times right; mean over labels that are observed (propensities cancel "
-        "where masks do not depend on the score)",
-        "recall",
-        "vanilla",
+        "where masks do not depend on the score)", "recall", "vanilla",
     ),
     "macro-F1": _macro(
         "per label: 2 · hits / (times predicted + times right); mean over labels that are "
-        "predicted or observed",
-        "f1",
-        "vanilla",
-        "unbiased",
+        "predicted or observed", "f1", *BOTH,
     ),
     "macro-F0.5": _macro(
-        "per label: 1.25 · hits / (times predicted + times right / 4); mean as of macro-F1",
-        "f05",
-        "vanilla",
-        "unbiased",
+        "per label: 1.25 · hits / (times predicted + times right / 4); mean as of macro-F1", "f05",
+        *BOTH,
     ),
     "macro-F2": _macro(
-        "per label: 5 · hits / (times predicted + 4 · times right); mean as of macro-F1",
-        "f2",
-        "vanilla",
-        "unbiased",
+        "per label: 5 · hits / (times predicted + 4 · times right); mean as of macro-F1", "f2",
+        *BOTH,
     ),
     "macro-Jaccard": _macro(
-        "per label: hits / (times predicted + times right − hits); mean as of macro-F1",
-        "jaccard",
-        "vanilla",
-        "unbiased",
+        "per label: hits / (times predicted + times right − hits); mean as of macro-F1", "jaccard",
+        *BOTH,
     ),
-    "weighted-P": _weighted(
-        "macro-P with labels weighted by how many rows have them",
-        "weighted_precision",
-    ),
+    "weighted-P": _weighted("macro-P", "weighted_precision"),
     "weighted-R": _micro("macro-R with labels weighted by how many rows have them: hits / N",
                          "positives"),
-    "weighted-F1": _weighted(
-        "macro-F1 with labels weighted by how many rows have them",
-        "weighted_f1",
-    ),
-    "weighted-F0.5": _weighted(
-        "macro-F0.5 with labels weighted by how many rows have them",
-        "weighted_f05",
-    ),
-    "weighted-F2": _weighted(
-        "macro-F2 with labels weighted by how many rows have them",
-        "weighted_f2",
-    ),
-    "weighted-Jaccard": _weighted(
-        "macro-Jaccard with labels weighted by how many rows have them",
-        "weighted_jaccard",
-    ),
+    "weighted-F1": _weighted("macro-F1", "weighted_f1"),
+    "weighted-F0.5": _weighted("macro-F0.5", "weighted_f05"),
+    "weighted-F2": _weighted("macro-F2", "weighted_f2"),
+    "weighted-Jaccard": _weighted("macro-Jaccard", "weighted_jaccard"),
     "coverage": _macro("share of labels that are hit at least once", "coverage", "vanilla"),
     "mAP": _of_scores(
         "per label: mean over its rows of the precision down to that row, rows ranked by score "
-        "(average precision); mean over labels that were observed",
-        "average_precision",
+        "(average precision); mean over labels that were observed", "average_precision",
         labels_alike=True,
     ),
     "macro-AUC": _of_scores(
         "per label: chance that a row with it has a higher score than one without (ties count "
-        "half); mean over labels that were observed",
-        "auc",
-        labels_alike=True,
+        "half); mean over labels that were observed", "auc", labels_alike=True,
     ),
     "Fmax": _of_scores(
         "the largest F1, over thresholds, of mean precision (of rows with predictions) and mean "
-        "recall",
-        "f_max",
+        "recall", "f_max",
     ),
-    "Smin": replace(
-        _of_scores(
-            "the smallest √(ru² + mi²) over thresholds: ru and mi are the mean information "
-            "content of missed and of wrongly predicted labels (a loss; CAFA's)",
-            "s_min",
-        ),
-        at_most=None,
-        higher_is_better=False,
+    "Smin": _of_scores(
+        "the smallest √(ru² + mi²) over thresholds: ru and mi are the mean information "
+        "content of missed and of wrongly predicted labels (a loss; CAFA's)", "s_min",
+        at_most=None, loss=True,
     ),
-    "ECE": replace(
-        _of_scores(
-            "mean over pairs of the difference between predicted probability and share of true "
-            "labels, in ten bins (a loss; never below what chance makes)",
-            "calibration",
-        ),
-        reads="probabilities",
-        higher_is_better=False,
+    "ECE": _of_scores(
+        "mean over pairs of the difference between predicted probability and share of true "
+        "labels, in ten bins (a loss; never below what chance makes)", "calibration",
+        reads="probabilities", loss=True,
     ),
     "sample-AP": _scored_rows(
         "per row: mean over its true labels of the share of true ones among labels of at least "
-        "their score (average precision)",
-        "row_average_precision",
+        "their score (average precision)", "row_average_precision",
     ),
     "LRAP": _scored_rows(
         "sample-AP, with 1 for a row without true labels (label ranking average precision)",
         "row_average_precision_or_empty",
     ),
-    "coverage-error": replace(
-        _scored_rows(
-            "how far down the ranking the last true label of a row stands (a loss)",
-            "coverage_error",
-            loss=True,
-        ),
-        at_most=None,
+    "coverage-error": _scored_rows(
+        "how far down the ranking the last true label of a row stands (a loss)",
+        "coverage_error", loss=True, at_most=None,
     ),
     "one-error": _scored_rows(
         "share of rows whose best label is wrong (a loss)", "one_error", _SCORED_PAIRS,
         loss=True, adds_up=True,
     ),
-    "Brier": replace(
-        _scored_rows(
-            "mean over labels of (probability − truth)² (a loss)", "brier", _SCORED_PAIRS,
-            loss=True, adds_up=True,
-        ),
-        reads="probabilities",
+    "Brier": _scored_rows(
+        "mean over labels of (probability − truth)² (a loss)", "brier", _SCORED_PAIRS,
+        loss=True, adds_up=True, reads="probabilities",
     ),
-    "log-loss": replace(
-        _scored_rows(
-            "mean over labels of −ln of the probability given to the truth (a loss)", "log_loss",
-            _SCORED_PAIRS, loss=True, adds_up=True,
-        ),
-        reads="probabilities",
-        at_most=None,
+    "log-loss": _scored_rows(
+        "mean over labels of −ln of the probability given to the truth (a loss)", "log_loss",
+        _SCORED_PAIRS, loss=True, adds_up=True, reads="probabilities", at_most=None,
     ),
 }  # fmt: skip
 

@@ -2,37 +2,47 @@
 
 Every door (`evaluate`, `Evaluator`, `compare`, the scorer, metrics of training loops …) names its
 options in full, makes a request of them, and hands that to whoever computes. `checked` then refuses
-options that would have no effect: `NEEDS` says what each of them needs.
+options that would have no effect: `NEEDS` says what each of them needs. Below it, what is
+evaluated: rankings, sets and scores, and which metrics fit them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask._messages import setting
-from unmask._typing import Floats, PropensityLike
-from unmask.arrays import LabelSets, TopK, checks
-from unmask.data import Hierarchy
-from unmask.data.judgements import Judgements
-from unmask.metrics.inputs import OF_SETS, Predictions
+from unmask._typing import Floats, PropensityLike, ScoresLike
+from unmask.arrays import checks
 from unmask.metrics.intervals import INTERVALS
-from unmask.metrics.propensity_uncertainty import DRAWS, uncertain
-from unmask.metrics.registry import ESTIMATORS, split
+from unmask.metrics.registry import ESTIMATORS, METRICS, split
+from unmask.predictions import LabelSets, TopK
+from unmask.propensity.estimate import PropensityEstimate
+from unmask.propensity.mask_model import MaskModel
 
 if TYPE_CHECKING:
+    from unmask.data import Dataset, Hierarchy
+    from unmask.data.judgements import Judgements
     from unmask.metrics.measured.covariates import CovariatesLike
 
+Predictions: TypeAlias = "TopK | LabelSets | ScoresLike"
+"""The best labels of every row, a set of them, or scores of all."""
+
 MEASURED = "measured"
+DRAWS = 100
+"""Vectors drawn from an estimate: enough to know a standard error to 7 %."""
+OF_SETS = ("sample-P", "sample-R", "sample-F1", "micro-P", "micro-R", "micro-F1", "macro-F1")
+"""Metrics that are estimated of sets if nothing is said."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked about some rows, whatever rows those are.
+    """Everything that is asked about some rows, whatever rows those are.
 
     Parameters
     ----------
@@ -103,32 +113,42 @@ class Request:
             object.__setattr__(self, "information", _information(self.information))
         if self.by is not None:
             checks.one_of(self.by, ["label"], "by")
-        self._refuse_audit_of_parts()
+        self._refuse_exclusive()
 
-    def _refuse_audit_of_parts(self) -> None:
+    def _refuse_exclusive(self) -> None:
         """Raise where options exclude each other."""
-        if self.audit is not None and not isinstance(self.audit, Judgements):
+        named = [each for each in (self.groups, self.label_groups, self.by) if each is not None]
+        if len(named) > 1 or (named and self.audit is not None):
+            raise ValueError(
+                "give groups of rows or of labels, and no audit: an audit is planned for all rows."
+            )
+        if self.audit is None:
+            return
+        from unmask.data.judgements import Judgements
+
+        if not isinstance(self.audit, Judgements):
             raise ValueError(
                 "an audit is judgements of a random sample (`audit.from_rows`, "
                 f"`audit.from_pairs`); got {type(self.audit).__name__}. Answers about pairs that "
                 "were chosen by score repair the data (`missing.complete`), but pairs that were "
                 "never asked about would be left out of every metric."
             )
-        grouped = [name for name in ("groups", "label_groups", "by") if self._given(name)]
-        if len(grouped) > 1 or (grouped and self.audit is not None):
-            raise ValueError(
-                "give groups of rows or of labels, and no audit: an audit is planned for all rows."
-            )
-        if self.audit is not None and self.hierarchy is not None:
+        if self.hierarchy is not None:
             raise ValueError("an audit judges labels as they are; leave out the hierarchy.")
-        if self.audit is not None and self.complete:
+        if self.complete:
+            complete = setting("complete", True, of="evaluate")
             raise ValueError(
                 "an audit measures what the recorded labels lack, and labels that are declared "
-                "complete lack nothing; leave out the audit, or complete=True."
+                f"complete lack nothing; leave out the audit, or {complete}."
             )
 
+    @property
+    def grouped(self) -> bool:
+        """True if a table is asked for every group, of rows or of labels."""
+        return any(each is not None for each in (self.groups, self.label_groups, self.by))
+
     def _given(self, name: str) -> bool:
-        """Whether an option differs from its default."""
+        """True if an option differs from its default."""
         value, default = getattr(self, name), DEFAULTS[name]
         return value is not default if default is None else value != default
 
@@ -199,7 +219,7 @@ NEEDS: dict[str, tuple[str, Needed]] = {
     "draws": ("an estimate of propensities", lambda _, propensity: uncertain(propensity)),
     "covariates": ("an audit", lambda request, _: request.audit is not None),
 }  # fmt: skip
-"""What each option needs, in words, and whether that is there."""
+"""Need of each option, in words, and whether that is there."""
 
 
 def default_metrics(top: Predictions) -> list[str]:
@@ -217,6 +237,18 @@ def default_estimators(propensity: object) -> list[str]:
     return ["vanilla"] if propensity is None else ["vanilla", "unbiased"]
 
 
+def is_dataset(labels: object) -> TypeGuard[Dataset]:
+    """Return whether labels are those of a data set; its room is not imported to tell."""
+    return hasattr(labels, "label_names") and hasattr(labels, "judgements")
+
+
+def uncertain(propensity: object) -> TypeGuard[PropensityEstimate | MaskModel]:
+    """Return whether propensities are an estimate, of which vectors can be drawn."""
+    if isinstance(propensity, MaskModel):
+        return not propensity.certain
+    return isinstance(propensity, PropensityEstimate)
+
+
 def _information(information: ArrayLike) -> Floats:
     values = np.asarray(checks.numbers(information, "information"), dtype=np.float64)
     if values.ndim != 1 or not (np.isfinite(values).all() and (values >= 0).all()):
@@ -225,7 +257,46 @@ def _information(information: ArrayLike) -> Floats:
 
 
 def _all_one(propensity: PropensityLike) -> bool:
-    """Whether propensities of any form say that no label is missing."""
+    """True if propensities of any form say that no label is missing."""
     if checks.is_sparse(propensity):
         return bool((propensity.tocsr().data == 1).all())
     return bool((checks.propensity(getattr(propensity, "value", propensity)) == 1).all())
+
+
+def of_scores(metrics: Sequence[str]) -> list[str]:
+    """Return those of the metrics that read the scores of every label."""
+    return [name for name in metrics if METRICS[split(name)[0]].reads != "list"]
+
+
+def refuse_ignored(metrics: Sequence[str], ignored: int) -> None:
+    """Raise where pairs are to be ignored and a metric counts every pair."""
+    counting = of_scores([name for name in metrics if name.partition("@")[0] in METRICS])
+    if ignored and counting:
+        raise ValueError(
+            f"{', '.join(counting)} count every pair of a row and a label, but {ignored:,} pairs "
+            "are to be ignored; leave out these metrics, or the judgements."
+        )
+
+
+def as_top(top: Predictions, metrics: Sequence[str]) -> TopK:
+    """Return a ranking: the best scores that metrics look at, or sets as lists without order."""
+    if isinstance(top, TopK):
+        return top
+    names = [(name, *split(name)) for name in metrics]
+    if isinstance(top, LabelSets):
+        for name, metric, k in names:
+            if k is not None or not METRICS[metric].of_sets:
+                raise ValueError(
+                    f"{name} needs an order, and sets have none; give scores or a TopK, or ask "
+                    f"for metrics of sets, such as {', '.join(OF_SETS)}."
+                )
+        return top.as_top()
+    n_labels = checks.width(top, "scores")
+    for name, metric, k in names:
+        if k is None and METRICS[metric].of_sets and not sp.issparse(top):
+            raise ValueError(
+                f"{name} needs to know which labels are predicted; give "
+                f"`LabelSets.from_scores(scores, threshold)`, or cut the ranking, like {name}@5."
+            )
+    longest = max(k or n_labels for _, _, k in names)
+    return TopK.from_scores(top, min(longest, n_labels))

@@ -1,4 +1,8 @@
-"""Metrics of a whole score matrix: every row adds to a value that is no mean over rows.
+"""Metrics of a whole score matrix, curves over thresholds, and reliability.
+
+    made = curve(scores, labels, p)      precision, recall and F1 at every threshold, with bands
+    made.best                            the threshold of the largest F1
+    table = reliability(probabilities, labels, p)
 
 Average precision and AUC rank all rows by the score of a label; Fmax looks for the best threshold
 of all. Each is a smooth function of sums over rows (or pairs of rows), so every row has an
@@ -10,24 +14,32 @@ share, Σ_i [(Σ_j influence)² − Σ_j influence²]. A label with o observed r
 with o − 1 degrees of freedom: the variance per observed row is drawn towards that of all labels by
 `PRIOR` further ones, so that a label seen once is not taken to be certain; nor are labels that all
 are ranked perfectly, since one further row of the largest variance belongs to them (`WIDEST`).
+
+Numerators and denominators of curves are unbiased as those of sets are (`_kernels.columns.sweep`);
+the band at a threshold is that of the delta method over rows, for that threshold alone, not for the
+curve as a whole.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from unmask._kernels import columns, even_bounds, in_chunks
-from unmask._text import html_table, text_of
-from unmask._typing import Array, Floats, Ints, ScoresLike
+from unmask._messages import named_options
+from unmask._text import html_table
+from unmask._typing import Array, Floats, Ints, LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import checks
-from unmask.weights import normalized_weights
+from unmask.metrics.intervals import z_quantile
+from unmask.propensity.models import reciprocal
 
 BLOCK = 1 << 22
 """Scores that are ranked at a time."""
@@ -38,6 +50,9 @@ PRIOR = 3.0
 WIDEST = 0.25
 """The variance of one more observed row, the largest there is: no spread is not certainty."""
 FORMS = ("average_precision", "auc")
+Average: TypeAlias = Literal["micro", "sample"]
+AVERAGES: tuple[Average, ...] = ("micro", "sample")
+NUMBERS = ("precision", "recall", "f1")
 STEPS = 99
 """Thresholds that Fmax tries: 0.01 … 0.99 of probabilities, quantiles of other scores."""
 
@@ -70,6 +85,11 @@ class Scored:
         if self.order is not None:
             made = sp.csr_array(made[self.order])
         return made.indptr.astype(np.int64), made.indices, made.data
+
+    def weights(self, *, corrected: bool) -> tuple[Ints, Ints, Floats]:
+        """`indptr`, `indices` and 1/p (ones where nothing is corrected), rows in their order."""
+        indptr, labels, inverse = self.ordered
+        return indptr, labels, inverse if corrected else np.ones(inverse.size)
 
     def block(self, first: int, last: int) -> Array:
         """Scores of the rows `first` … `last` − 1 of the order."""
@@ -236,7 +256,7 @@ class AllRows:
 
     @cached_property
     def _complete(self) -> bool:
-        """Whether every propensity is 1, so that nothing is to be corrected."""
+        """True if every propensity is 1, so that nothing is to be corrected."""
         return bool((self.whole.inverse == 1).all())
 
     @cached_property
@@ -299,6 +319,12 @@ class AllRows:
         return Linearized(float(curve.f1[best]), float(curve.f1_error[best]), influence, details)
 
 
+def _text_of(rows: Sequence[Sequence[str]]) -> str:
+    from unmask._text import text_of
+
+    return text_of(rows)
+
+
 def _error_of(influence: Floats) -> float:
     n = influence.size
     return math.sqrt(float(influence @ influence) * n / max(n - 1, 1)) if n > 1 else math.inf
@@ -342,15 +368,52 @@ def grid(rows: Scored) -> Floats:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Precision, recall and F1 at every threshold, with standard errors over rows.
+class Best:
+    """The point of a curve with the largest F1.
 
     Parameters
     ----------
-    thresholds, precision, recall, f1 : (T,) floats
-    precision_error, recall_error, f1_error : (T,) floats
+    threshold, precision, recall, f1, f1_error : float
+        F1 is optimistic by what chance makes: it is the best of this sample.
     """
 
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+    f1_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Precision, recall and F1 at T thresholds, each with its band.
+
+    Parameters
+    ----------
+    average : {"micro", "sample"}
+        Sums over all pairs, or means over rows (precision of rows with predictions).
+    estimator : {"vanilla", "unbiased"}
+    confidence : float
+        Of the bands.
+    thresholds : (T,) floats, rising
+        A label is predicted where its score is at least this.
+    precision, recall, f1 : (T,) floats
+    precision_error, recall_error, f1_error : (T,) floats
+        Standard errors over rows.
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.2], [0.6, 0.7], [0.3, 0.1], [0.2, 0.8]])
+    >>> made = curve(scores, [[1, 0], [1, 1], [0, 0], [0, 1]], thresholds=[0.25, 0.5])
+    >>> made.precision, made.recall
+    (array([0.8, 1. ]), array([1., 1.]))
+    >>> made.best.threshold
+    0.5
+    """
+
+    average: str
+    estimator: str
+    confidence: float
     thresholds: Floats
     precision: Floats
     recall: Floats
@@ -359,6 +422,65 @@ class Curve:
     recall_error: Floats
     f1_error: Floats
 
+    @property
+    def best(self) -> Best:
+        """Where F1 is largest; of equals the lowest threshold."""
+        at_best = int(np.argmax(self.f1))
+        names = [each.name for each in fields(Best) if each.name != "threshold"]
+        numbers = {name: float(getattr(self, name)[at_best]) for name in names}
+        return Best(threshold=float(self.thresholds[at_best]), **numbers)
+
+    def band(self, name: str) -> tuple[Floats, Floats]:
+        """The ends of the intervals of "precision", "recall" or "f1", within [0, 1].
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        pair of (T,) floats
+        """
+        checks.one_of(name, NUMBERS, "number of a curve")
+        value, error = getattr(self, name), getattr(self, f"{name}_error")
+        half = z_quantile(self.confidence) * error
+        return np.clip(value - half, 0.0, 1.0), np.clip(value + half, 0.0, 1.0)
+
+    def to_dicts(self) -> list[dict[str, float]]:
+        """A record per threshold: threshold, and every number with its ends."""
+        columns: dict[str, Floats] = {"threshold": self.thresholds}
+        for name in NUMBERS:
+            low, high = self.band(name)
+            columns |= {name: getattr(self, name), f"{name}_low": low, f"{name}_high": high}
+        rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def __str__(self) -> str:
+        """Some thresholds, the best among them, with the ends of the bands."""
+        return _text_of([["threshold", *NUMBERS], *self._shown(banded=True)])
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks: some thresholds, the best among them."""
+        caption = f"{self.average} precision and recall by threshold, {self.estimator}"
+        return html_table(caption, ["threshold", *NUMBERS], self._shown(banded=False))
+
+    def _shown(self, *, banded: bool) -> list[list[str]]:
+        best = int(np.argmax(self.f1))
+        steps = np.linspace(0, self.thresholds.size - 1, min(self.thresholds.size, 10))
+        shown = np.unique(np.r_[np.round(steps).astype(int), best])
+        bands = {name: self.band(name) for name in NUMBERS}
+
+        def number(name: str, i: int) -> str:
+            low, high = bands[name]
+            band = f" [{low[i]:.3f}, {high[i]:.3f}]" if banded else ""
+            return f"{getattr(self, name)[i]:.3f}{band}"
+
+        return [
+            [f"{self.thresholds[i]:.3g}{' (best)' if i == best else ''}"]
+            + [number(name, i) for name in NUMBERS]
+            for i in shown.tolist()
+        ]
+
 
 _PARTS = {"sample": (0, 1, 2, 3), "micro": (4, 5, 4, 6)}
 """Which components are divided: hits by predictions, and hits by labels."""
@@ -366,21 +488,22 @@ _PARTS = {"sample": (0, 1, 2, 3), "micro": (4, 5, 4, 6)}
 
 @dataclass(frozen=True)
 class Sweep:
-    """What rows add up to at every threshold (`_kernels.columns.sweep`)."""
+    """Sums over rows at every threshold (`_kernels.columns.sweep`)."""
 
     thresholds: Floats
     rows: int
     sums: Floats
     products: Floats
 
-    def curve(self, average: str) -> Curve:
+    def curve(self, average: str, *, estimator: str = "vanilla", confidence: float = 0.95) -> Curve:
         """Precision, recall and F1: "sample", means over rows as CAFA has them, or "micro"."""
         parts = _PARTS[average]
         above, predicted, hits, present = (self.sums[:, part] for part in parts)
         precision, recall = _divided(above, predicted), _divided(hits, present)
         f1 = _divided(2 * precision * recall, precision + recall)
         errors = [self._error(slope) for slope in self.slopes(average)]
-        return Curve(self.thresholds, precision, recall, f1, *errors)
+        numbers = self.thresholds, precision, recall, f1, *errors
+        return Curve(average, estimator, confidence, *numbers)
 
     def slopes(self, average: str) -> tuple[Floats, Floats, Floats]:
         """The derivatives of precision, recall and F1 by the sums; (T, 7) each."""
@@ -404,7 +527,7 @@ class Sweep:
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) * larger))
 
     def influence(self, rows: Scored, step: int, *, corrected: bool) -> Floats:
-        """What every row adds to the F1 of means over rows at one threshold."""
+        """Influence of every row on the F1 of means over rows at one threshold."""
         again = _swept(rows, self.thresholds[step : step + 1], corrected)
         one = Sweep(self.thresholds[step : step + 1], self.rows, again[0], again[1])
         return rows.put_back(np.asarray(again[2] @ one.slopes("sample")[2][0]))
@@ -434,8 +557,9 @@ def _swept(rows: Scored, thresholds: Floats, corrected: bool) -> tuple[Floats, F
     Rows stand in their order.
     """
     n = rows.scores.shape[0]
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
+    indptr, labels, inverse = rows.weights(corrected=corrected)
+    from unmask.weights import normalized_weights  # only where thresholds are swept
+
     shares = normalized_weights(indptr, inverse)
     present = _chance_of_labels(indptr, inverse)
     per_row = np.empty((n, columns.COMPONENTS))
@@ -498,8 +622,7 @@ def _weighed(
 ) -> tuple[Floats, Floats]:
     """The mean information of missed and wrong labels by threshold; of rows at the first."""
     n = rows.scores.shape[0]
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
+    indptr, labels, inverse = rows.weights(corrected=corrected)
     per_row = np.empty((n, 2))
 
     def part(first: int, last: int) -> Floats:
@@ -562,10 +685,10 @@ class Reliability:
 
     def __str__(self) -> str:
         """A line for every bin, then the calibration error."""
-        return f"{text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
+        return f"{_text_of([_BINS, *self._lines()])}\n\ncalibration error {self.error:.4f}"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         return html_table(f"calibration error {self.error:.4f}", _BINS, self._lines())
 
     def _lines(self) -> list[list[str]]:
@@ -583,7 +706,7 @@ _BINS = ["probability", "pairs", "mean", "true share ± its standard error"]
 
 
 def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
-    """How probabilities compare with what is true.
+    """Compare probabilities with what is true, in bins.
 
     Parameters
     ----------
@@ -598,8 +721,7 @@ def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
     -------
     Reliability
     """
-    indptr, labels, own = rows.ordered
-    inverse = own if corrected else np.ones(own.size)
+    indptr, labels, inverse = rows.weights(corrected=corrected)
     edges = np.linspace(0, 1, bins + 1)
     n, n_labels = rows.scores.shape
     per_row = np.zeros((n, bins, 3))
@@ -617,3 +739,155 @@ def in_bins(rows: Scored, *, corrected: bool, bins: int = 10) -> Reliability:
     added = (per_row[:, :, 1] - per_row[:, :, 2]) @ signs / max(n_labels, 1)
     influence = (added - error) / max(n, 1)
     return Reliability(edges, pairs, _divided(predicted, pairs), share, errors, error, influence)
+
+
+@named_options
+def curve(
+    scores: ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    average: Average = "micro",
+    thresholds: ArrayLike | None = None,
+    labels_of_interest: Sequence[int] | None = None,
+    confidence: float = 0.95,
+) -> Curve:
+    """Precision, recall and F1 of the sets that scores at or above thresholds make.
+
+    Parameters
+    ----------
+    scores : (n, L) matrix
+        Dense, of any system.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensity : (L,) floats in (0, 1], or (n, L) sparse matrix, optional
+        How likely a true label is observed; without it, the curve is that of the observed labels.
+    average : {"micro", "sample"}, default "micro"
+        Sums over all pairs, or means over rows, of which Fmax is the largest F1.
+    thresholds : (T,) floats, optional
+        By default 0.01 … 0.99 for probabilities, else quantiles of the scores.
+    labels_of_interest : sequence of int, optional
+        The labels that are counted; by default all. With one, its precision–recall curve.
+    confidence : float, default 0.95
+        Of the bands.
+
+    Returns
+    -------
+    Curve
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, scores are not numbers, or there are no rows.
+
+    Examples
+    --------
+    Half of the labels were recorded: precision doubles at every threshold.
+
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.random((500, 4))
+    >>> observed = rng.random((500, 4)) < scores / 2
+    >>> plain, corrected = curve(scores, observed), curve(scores, observed, [0.5] * 4)
+    >>> np.allclose(corrected.precision, 2 * plain.precision)
+    True
+    >>> corrected.best.threshold < plain.best.threshold
+    True
+    """
+    checks.one_of(average, AVERAGES, "average")
+    checks.confidence(confidence)
+    rows = _rows(scores, labels, propensity, "a curve", labels_of_interest)
+    tried = grid(rows) if thresholds is None else _thresholds(thresholds)
+    corrected = propensity is not None
+    estimator = "unbiased" if corrected else "vanilla"
+    made = sweep(rows, tried, corrected=corrected)
+    return made.curve(average, estimator=estimator, confidence=confidence)
+
+
+@named_options
+def reliability(
+    probabilities: ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None = None,
+    *,
+    bins: int = 10,
+) -> Reliability:
+    """Compare predicted probabilities with the share of labels that are true.
+
+    Parameters
+    ----------
+    probabilities : (n, L) matrix in [0, 1]
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    propensity : (L,) floats in (0, 1], or (n, L) sparse matrix, optional
+        Without it, shares are those of observed labels.
+    bins : int, default 10
+        Of equal width.
+
+    Returns
+    -------
+    Reliability
+        Per bin: pairs, mean probability, share of true labels and its standard error; and the
+        expected calibration error.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a number is no probability.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> chances = rng.random((5000, 2))
+    >>> observed = rng.random((5000, 2)) < chances * 0.5
+    >>> table = reliability(chances, observed, [0.5, 0.5], bins=5)
+    >>> bool(np.abs(table.true - table.predicted).max() < 0.05)
+    True
+    """
+    checks.in_range(checks.positive_int(bins, "bins"), "bins", 1, 1000)
+    rows = _rows(probabilities, labels, propensity, "reliability", None)
+    refuse_no_probabilities(rows.scores, "reliability")
+    return in_bins(rows, corrected=propensity is not None, bins=bins)
+
+
+def _rows(
+    scores: ScoresLike,
+    labels: LabelsLike,
+    propensity: PropensityLike | None,
+    what: str,
+    wanted: Sequence[int] | None,
+) -> Scored:
+    observed = checks.labels(labels)
+    matrix = scores_of(scores, observed, what)
+    if np.isposinf(matrix).any():
+        raise ValueError("scores must be finite, or −inf for a label never to predict; got inf.")
+    if not matrix.size:
+        raise ValueError(f"{what} needs at least one row and one label; got {matrix.shape}.")
+    inverse = np.ones(observed.nnz)
+    if propensity is not None:
+        inverse = reciprocal(checks.entry_propensity(propensity, observed))
+    if wanted is None:
+        return Scored(matrix, observed, inverse)
+    columns = _columns(wanted, matrix.shape[1])
+    weights = sp.csr_array((inverse, observed.indices, observed.indptr), observed.shape)
+    part = sp.csr_array(weights[:, columns])
+    part.sort_indices()
+    return Scored(np.ascontiguousarray(matrix[:, columns]), part, part.data)
+
+
+def _columns(wanted: Sequence[int], n_labels: int) -> list[int]:
+    columns = [int(each) for each in wanted]
+    for each in columns:
+        if not 0 <= each < n_labels:
+            raise ValueError(checks.out_of_range(each, n_labels, "label"))
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError("labels_of_interest must name at least one label, and none twice.")
+    return columns
+
+
+def _thresholds(thresholds: ArrayLike) -> Floats:
+    values = np.asarray(checks.numbers(thresholds, "thresholds"), dtype=np.float64)
+    if values.ndim != 1 or not values.size or not (np.diff(values) > 0).all():
+        raise ValueError("thresholds must be a rising list of at least one number.")
+    if np.isnan(values).any():
+        raise ValueError("a threshold must be a number; got NaN.")
+    return values

@@ -1,4 +1,4 @@
-"""What an evaluation returns: estimates, and a table of them that prints and converts.
+"""Results of evaluations: estimates, and a table of them that prints and converts.
 
 Every estimate carries its uncertainty and a `Verdict`: what the number may claim, and why.
 """
@@ -13,24 +13,14 @@ from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from unmask._text import (
-    csv_of,
-    format_value,
-    html_table,
-    json_of,
-    latex_of,
-    markdown_of,
-    text_of,
-    visible,
-)
+from unmask._text import format_value, html_table, text_of, visible
 from unmask.arrays import checks
-from unmask.metrics import headline, notes
+from unmask.metrics import claims
+from unmask.metrics.claims import Level, Run, Verdict
 from unmask.metrics.registry import METRICS
-from unmask.metrics.robustness import Basis, Sensitivity
-from unmask.metrics.run import Run
-from unmask.metrics.verdict import Level, Verdict
 
 if TYPE_CHECKING:
+    from unmask.metrics.vary import Sensitivity
     from unmask.pages import Panels
 
 
@@ -56,8 +46,8 @@ class Estimate:
         What the number may claim: `verdict.level`, `verdict.reason`, `verdict.advice`.
     details : mapping
         What else was found, such as the chosen τ or the fraction filtered.
-    basis : Basis, optional
-        What `sensitivity` is computed from when it is asked for.
+    basis : function without arguments, optional
+        Computes `sensitivity` when it is asked for; not stored.
 
     Examples
     --------
@@ -78,16 +68,16 @@ class Estimate:
     rows: int
     verdict: Verdict
     details: Mapping[str, Any] = field(default_factory=dict)
-    basis: Basis | None = field(default=None, repr=False, compare=False)
+    basis: Callable[[], Sensitivity] | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def sensitivity(self) -> Sensitivity | None:
-        """How far the number moves if propensities are off by a factor Γ, or labels go together.
+        """Distance that the number moves if propensities are off, or labels go together.
 
         None for estimators that do not claim the truth (such as vanilla), and where batches of rows
         were evaluated for a metric whose ends need the rows.
         """
-        return None if self.basis is None else self.basis.sensitivity()
+        return None if self.basis is None else self.basis()
 
     def __str__(self) -> str:
         """Value and interval, as in `0.4210 [0.4019, 0.4401]`."""
@@ -137,6 +127,20 @@ class Estimate:
             "details": dict(self.details),
         }
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Estimate:
+        """Return the estimate that `to_dict` stored, without what computes its sensitivity."""
+        names = (
+            "metric", "estimator", "value", "standard_error", "effective_sample_size",
+            "largest_contribution", "rows",
+        )  # fmt: skip
+        return cls(
+            **{name: stored[name] for name in names},
+            interval=(stored["low"], stored["high"]),
+            verdict=Verdict.from_dict(stored["verdict"]),
+            details=dict(stored["details"]),
+        )
+
 
 @dataclass(frozen=True)
 class Table:
@@ -150,7 +154,7 @@ class Table:
 
     Examples
     --------
-    >>> from unmask.metrics.verdict import MEASURED
+    >>> from unmask.metrics.claims import MEASURED
     >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> table = Table([one])
     >>> table["P@1", "vanilla"].value
@@ -168,7 +172,7 @@ class Table:
     @property
     def headline(self) -> str:
         """One sentence: do the assumptions hold, the best number, what next."""
-        return headline.headline(self.estimates, self.run) if self.run else ""
+        return claims.headline(self.estimates, self.run) if self.run else ""
 
     def __getitem__(self, cell: tuple[str, str]) -> Estimate:
         """The estimate of (metric, estimator)."""
@@ -183,7 +187,7 @@ class Table:
         return iter(self.estimates)
 
     def __len__(self) -> int:
-        """How many estimates."""
+        """Number of estimates."""
         return len(self.estimates)
 
     def __str__(self) -> str:
@@ -192,12 +196,12 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """What to be careful about, one sentence for all estimates that share it."""
+        """Cautions, one sentence for all estimates that share it."""
         judged = self.run.judged_pairs if self.run is not None else ""
-        return [*filter(None, [judged]), *map(str, notes.grouped(self.to_dicts()))]
+        return [*filter(None, [judged]), *map(str, claims.grouped(self.to_dicts()))]
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         header, *body = self._grid(str)
         return html_table("estimates", header, body, self.notes)
 
@@ -208,6 +212,17 @@ class Table:
     def to_dicts(self) -> list[dict[str, Any]]:
         """One flat dict per estimate; numbers stay numbers."""
         return [each.to_dict() for each in self.estimates]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values: `Table.from_dict` makes the table again."""
+        run = None if self.run is None else self.run.to_dict()
+        return {"estimates": self.to_dicts(), "run": run}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Table:
+        """Return the table that `to_dict` stored."""
+        run = None if stored["run"] is None else Run.from_dict(stored["run"])
+        return cls(tuple(map(Estimate.from_dict, stored["estimates"])), run)
 
     def conditional(self) -> list[Estimate]:
         """The estimates that hold under a condition: level `conditional` or `wide`."""
@@ -226,14 +241,12 @@ class Table:
         Without `path` the figure is returned, with it the path of the file.
 
         >>> import tempfile
-        >>> from unmask.metrics.verdict import MEASURED
+        >>> from unmask.metrics.claims import MEASURED
         >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
         >>> Table([one]).plot(tempfile.mkdtemp() + "/estimates.svg").name
         'estimates.svg'
         """
-        from unmask import pages
-
-        return pages.figure(self.chart()) if path is None else pages.save(self.chart(), path)
+        return _plotted(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         """Header and rows of cells; a metric that an estimator does not support stays blank."""
@@ -268,7 +281,7 @@ class Tables:
 
     Examples
     --------
-    >>> from unmask.metrics.verdict import MEASURED
+    >>> from unmask.metrics.claims import MEASURED
     >>> one = Estimate("P@1", "vanilla", 0.5, 0.1, (0.3, 0.7), 25.0, 0.04, 50, MEASURED)
     >>> print(Tables("system", {"ours": Table([one]), "theirs": Table([one])}))
     metric  estimator  ours                     theirs
@@ -282,21 +295,21 @@ class Tables:
 
     @property
     def headline(self) -> str:
-        """Of a comparison: who is better, and whether that is conditional; one line per system."""
+        """Result of a comparison, a line per system: who is better, on which condition."""
         if self.run is None:
             return ""
         return "\n".join(
-            visible(headline.comparison(table.estimates, self.run))
+            visible(claims.comparison_headline(table.estimates, self.run))
             for table in self.tables.values()
         )
 
     @property
     def title(self) -> str:
-        """Of a comparison: who is better, in a few words."""
+        """Result of a comparison: who is better, in a few words."""
         if self.run is None or len(self.tables) != 1:
             return f"{len(self.tables)} systems compared with the first"
         (table,) = self.tables.values()
-        return visible(headline.title(table.estimates))
+        return visible(claims.comparison_title(table.estimates))
 
     def __getitem__(self, key: str) -> Table:
         """The table of one system or model."""
@@ -307,7 +320,7 @@ class Tables:
         return iter(self.tables)
 
     def __len__(self) -> int:
-        """How many tables."""
+        """Number of tables."""
         return len(self.tables)
 
     def __str__(self) -> str:
@@ -320,25 +333,25 @@ class Tables:
 
     @property
     def notes(self) -> list[str]:
-        """What to be careful about, or who is better: one sentence for all that share it."""
+        """Cautions, or who is better: one sentence for all that share it."""
         if self.axis == "group":
-            return [*self._marks, *notes.across(self.to_dicts(), "group")]
+            return [*self._marks, *claims.across(self.to_dicts(), "group")]
         return [
             f"{key}: {group}"
             for key, table in self.tables.items()
-            for group in notes.grouped(table.to_dicts())
+            for group in claims.grouped(table.to_dicts())
         ]
 
     @property
     def _marks(self) -> list[str]:
-        """What marks of groups mean, and which groups are small."""
+        """Meaning of marks of groups, and which groups are small."""
         every = [each for table in self.tables.values() for each in table]
         small = [key for key, table in self.tables.items()
                  if any(each.details.get("small") for each in table)]  # fmt: skip
         differs = any(each.details.get("differs") for each in every)
         return [
             *(["* differs from all others (false-discovery rate 5 %)"] if differs else []),
-            *([f"too few rows or observed labels to say much: {notes.some(small)}"]
+            *([f"too few rows or observed labels to say much: {claims.some(small)}"]
               if small else []),
         ]  # fmt: skip
 
@@ -348,7 +361,7 @@ class Tables:
         return [f'and {more:,} more groups: `to("csv")` has all'] if more > 0 else []
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """HTML for notebooks."""
         header, *body = self._grid(str)
         caption = "estimates by group" if self.axis == "group" else "estimates side by side"
         shown = SHOWN if self.axis == "group" else None
@@ -368,17 +381,31 @@ class Tables:
             for key, row in rows
         ]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values: `Tables.from_dict` makes the tables again."""
+        return {
+            "axis": self.axis,
+            "tables": {key: table.to_dict() for key, table in self.tables.items()},
+            "parameters": {key: dict(values) for key, values in self.parameters.items()},
+            "run": None if self.run is None else self.run.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Tables:
+        """Return the tables that `to_dict` stored."""
+        run = None if stored["run"] is None else Run.from_dict(stored["run"])
+        tables = {key: Table.from_dict(table) for key, table in stored["tables"].items()}
+        return cls(stored["axis"], tables, stored["parameters"], run)
+
     def chart(self) -> Panels:
-        """How every estimate moves from table to table, a panel per metric."""
+        """Return every estimate from table to table, a panel per metric."""
         from unmask.pages.estimates import along
 
         return along(self.to_dicts(), self.axis)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Draw the chart: a matplotlib figure, or with `path` a file, as `Table.plot` does."""
-        from unmask import pages
-
-        return pages.figure(self.chart()) if path is None else pages.save(self.chart(), path)
+        return _plotted(self.chart(), path)
 
     def _grid(self, write: Callable[[Estimate], str]) -> list[list[str]]:
         cells = {
@@ -409,8 +436,14 @@ class Tables:
         return len(self.tables) if self.axis != "group" else len(self._grid(str)[0]) - 1
 
 
+def _plotted(panels: Panels, path: str | os.PathLike[str] | None) -> Any:
+    from unmask import pages
+
+    return pages.figure(panels) if path is None else pages.save(panels, path)
+
+
 def _counts(table: Table) -> dict[str, int]:
-    """What a group is counted by: its rows, or its labels and how often they are observed."""
+    """Numbers that count a group: its rows, or its labels and how often they are observed."""
     about = next(iter(table)).details
     if "labels_in_group" in about:
         return {"labels": about["labels_in_group"], "observed": about["observed"]}
@@ -429,27 +462,38 @@ _PLUS_MINUS = attrgetter("plus_minus")
 
 def _to_markdown(table: Table | Tables) -> str:
     """`value ± half the interval` in each cell."""
+    from unmask._text import markdown_of
+
     grid = table._grid(_PLUS_MINUS)
     return markdown_of([[cell.replace("|", r"\|") for cell in line] for line in grid])
 
 
 def _to_latex(table: Table | Tables) -> str:
-    """The same as a `tabular`."""
+    """`value ± half the interval`, as a `tabular`."""
+    from unmask._text import latex_of
+
     return latex_of(table._grid(_PLUS_MINUS), table._number_columns)
 
 
 def _to_csv(table: Table | Tables) -> str:
-    """One line per estimate, under a header; a verdict has a column for each of its parts."""
-    return csv_of([_with_flat_verdict(row) for row in table.to_dicts()])
+    """One line per estimate, under a header; a verdict has a column for each of its codes."""
+    from unmask._text import csv_of
 
-
-def _with_flat_verdict(row: dict[str, Any]) -> dict[str, Any]:
-    verdict = {key: value for key, value in row["verdict"].items() if key not in ("text", "why")}
-    return {**row, "verdict": row["verdict"]["text"], **verdict}
+    rows = []
+    for row in table.to_dicts():
+        codes = {
+            key: value
+            for key, value in row["verdict"].items()
+            if key not in ("text", "why", "details")
+        }
+        rows.append({**row, "verdict": row["verdict"]["text"], **codes})
+    return csv_of(rows)
 
 
 def _to_json(table: Table | Tables) -> str:
     """A list of `to_dicts`; numbers that are not finite become null."""
+    from unmask._text import json_of
+
     return json_of(table.to_dicts())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from unmask._typing import Record
-from unmask.metrics import Level, Ranking, notes
+from unmask.metrics import Level, Ranking, claims
 from unmask.pages import parts
 
 Row = Mapping[str, Any]
@@ -70,7 +70,7 @@ def verdict_list(rows: Iterable[Row]) -> parts.Verdicts:
     >>> one.level, one.badge, one.words, one.evidence
     ('warning', 'wide', 'R@5 by bound', '± 0.2.')
     """
-    groups = notes.grouped(rows, measured=True)
+    groups = claims.grouped(rows, measured=True)
     return parts.Verdicts(
         [parts.Verdict(LEVELS[g.level], g.names, f"{g.why}.", badge=g.level.value) for g in groups]
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from unmask._typing import Record
-from unmask.metrics import ESTIMATORS, Level, notes
+from unmask.metrics import ESTIMATORS, Level, claims
+from unmask.metrics.claims import Standing
 from unmask.metrics.registry import split
-from unmask.metrics.run import Standing
 from unmask.pages import audit, estimates, labels, parts
 from unmask.pages.estimates import Row, by, estimate_cell, level_cell, level_of
 
@@ -196,13 +196,13 @@ def groups_section(rows: Sequence[Row]) -> parts.Section:
     differ = list(by([row for row in rows if row["details"]["differs"]], "group"))
     text = f"{len(groups):,} groups of rows, each evaluated as if its rows were all there are. "
     text += (
-        f"{len(differ):,} of them differ from all other rows in some number: {notes.some(differ)}."
+        f"{len(differ):,} of them differ from all other rows in some number: {claims.some(differ)}."
         if differ
         else "None differs from all other rows beyond chance."
     )
     text += " Of such marks 5 % are false, on average, however many groups there are."
     if small:
-        text += f" Too few rows to say much: {notes.some(small)}."
+        text += f" Too few rows to say much: {claims.some(small)}."
 
     def mark(row: Row) -> str:
         if row["details"]["small"]:

@@ -20,9 +20,8 @@ from torch import Tensor, distributed, nn
 from unmask._messages import named_options
 from unmask._typing import PropensityLike
 from unmask.metrics import Evaluator, Table
-from unmask.metrics.inputs import Predictions
 from unmask.metrics.registry import split
-from unmask.metrics.request import Request
+from unmask.metrics.request import Predictions, Request
 from unmask.predictions import LabelSets, TopK
 from unmask.torch.output import largest
 from unmask.torch.targets import Targets, label_index

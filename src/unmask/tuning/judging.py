@@ -66,9 +66,9 @@ from unmask.data.judgements import Judgements
 from unmask.diagnosis import Test
 from unmask.diagnosis.evidence import predicted_counts, predicted_frequency
 from unmask.metrics import METRICS, evaluate
-from unmask.metrics.deconvolution.metric_values import METRICS as DECONVOLVED
+from unmask.metrics.claims import Evidence, EvidenceKind
+from unmask.metrics.deconvolution import METRICS as DECONVOLVED
 from unmask.metrics.registry import split
-from unmask.metrics.run import Evidence, EvidenceKind
 from unmask.propensity import MaskModel, PropensityEstimate, temper
 from unmask.weights import count_distribution
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from unmask import pages as report
-from unmask.metrics.verdict import Level, too_wide
+from unmask.metrics.claims import Level, too_wide
 from unmask_studies.reality.estimates import CELL
 from unmask_studies.reality.pairs import PAIRS, PLANTED, About
 from unmask_studies.runs import STYLES, Row, group_rows, statement

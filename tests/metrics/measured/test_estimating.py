@@ -15,13 +15,13 @@ from scipy.stats import kurtosis, t
 from unmask import audit, compare, data, evaluate
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics import Estimate, contributions
+from unmask.metrics.claims import Advice, Level
 from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
 from unmask.metrics.measured.control import RowSample, controlled, variance
 from unmask.metrics.measured.estimating import _degrees, place_weights, row_mean
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS as ALL
 from unmask.metrics.registry import split_measured
-from unmask.metrics.verdict import Advice, Level
 from unmask.predictions import TopK
 
 TRUE = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]])

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from unmask import audit, compare, data, evaluate
 from unmask.audit import Answer, Answers, Judgements
+from unmask.metrics.claims import Level, Reason
 from unmask.metrics.measured import measure, measure_differences
-from unmask.metrics.verdict import Level, Reason
 from unmask.predictions import LabelSets, TopK
 
 OF_ROWS = ("P@3", "R@3", "F1@3", "Jaccard@3", "hit@3", "DCG@3", "nDCG@3", "micro-R@3", "micro-F1@3")

@@ -28,8 +28,8 @@ from scipy.stats import t as student
 from unmask._typing import Floats, Ints
 from unmask.arrays import LabelSets, TopK, checks, values_at
 from unmask.data.judgements import Design, Judgements
-from unmask.metrics.evaluator import contributions
-from unmask.metrics.inputs import Predictions
+from unmask.metrics.claims import Advice, Level, Reason, Verdict
+from unmask.metrics.evaluation import contributions
 from unmask.metrics.measured import undecided
 from unmask.metrics.measured.control import RowSample
 from unmask.metrics.measured.estimating import (
@@ -41,8 +41,8 @@ from unmask.metrics.measured.estimating import (
     with_interval,
 )
 from unmask.metrics.registry import METRICS, split
+from unmask.metrics.request import Predictions
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Advice, Level, Reason, Verdict
 
 UNJUDGED = 0.05
 """The share of labels in no judged row from which on a mean over labels is doubtful."""

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from unmask._typing import Floats, Integers, MatrixLike
 from unmask.arrays import TopK, checks, values_at
-from unmask.metrics.evaluator import contributions
+from unmask.metrics.evaluation import contributions
 from unmask.propensity import calibration
 
 CovariatesLike: TypeAlias = "MatrixLike | Mapping[str, MatrixLike]"

@@ -25,6 +25,7 @@ from scipy.stats import t as student
 from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.arrays import TopK, checks, entry_rows, fingerprint
 from unmask.data.judgements import IN_TOP, Design, Judgements
+from unmask.metrics.claims import Advice, Level, Reason, Verdict, too_wide
 from unmask.metrics.intervals import of_bounded
 from unmask.metrics.measured import covariates as covariates_
 from unmask.metrics.measured import pair_control, pair_totals, undecided
@@ -40,7 +41,6 @@ from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.row_values import JudgedRows, judged_rows
 from unmask.metrics.registry import LINEAR, METRICS, MICRO, OF_PREDICTED, split, split_measured
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Advice, Level, Reason, Verdict, too_wide
 
 MEASURED = "measured"
 """The name of the estimator."""

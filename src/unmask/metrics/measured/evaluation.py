@@ -10,16 +10,14 @@ import scipy.sparse as sp
 from unmask._typing import LabelsLike
 from unmask.arrays import checks
 from unmask.data.judgements import Judgements
-from unmask.metrics.inputs import Predictions, as_top
-from unmask.metrics.judgement import judge_run
+from unmask.metrics.claims import Reason, Run, claim, judge_run
 from unmask.metrics.measured.by_influence import Signed, by_influence
 from unmask.metrics.measured.covariates import CovariatesLike
 from unmask.metrics.measured.estimating import MEASURED, checked_audit, measure
 from unmask.metrics.measured.spurious import spurious
 from unmask.metrics.registry import METRICS, MICRO, split
-from unmask.metrics.run import Run
+from unmask.metrics.request import Predictions, as_top
 from unmask.metrics.table import Estimate, Table
-from unmask.metrics.verdict import Reason, claim
 from unmask.propensity.models import Source
 
 
@@ -80,7 +78,7 @@ def beside_measured(
         return Table(tuple(measured), run)
     table = stated(names, others)
     run = table.run or run
-    return judge_run(Table((*measured, *map(observed_only, table)), replace(run, evidence=())))
+    return judge_run(Table((*measured, *map(observed_only, table)), run))
 
 
 def adds_rows_up(name: str) -> bool:

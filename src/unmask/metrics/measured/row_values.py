@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from unmask._typing import Floats, Ints
 from unmask.arrays import TopK, entry_rows
 from unmask.data.judgements import Judgements
-from unmask.metrics.evaluator import contributions
+from unmask.metrics.evaluation import contributions
 from unmask.metrics.registry import METRICS
 
 

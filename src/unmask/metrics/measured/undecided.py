@@ -24,9 +24,9 @@ import scipy.sparse as sp
 from unmask._typing import Floats, Integers, Ints
 from unmask.arrays import entry_rows
 from unmask.data.judgements import Judgements
+from unmask.metrics.claims import Advice, Level, Reason, Verdict, too_wide
 from unmask.metrics.registry import METRICS, split
 from unmask.metrics.table import Estimate
-from unmask.metrics.verdict import Advice, Level, Reason, Verdict, too_wide
 
 Weigh = Callable[[Ints, Ints], Floats]
 """What labels count in the list: from rows and labels of pairs to numbers."""

@@ -25,58 +25,56 @@ more to every fit to guess, and few rows guess worse (docs/decisions/0011).
 
 *Rows without labels.* Published data sets drop rows in which no label was observed. A table that
 has none is fitted given that something was observed, and speaks of the rows at hand.
+
+*Values of hits.* Every metric here is Σ_hits W_r(s*, t*) over the hits of a row, r the place of the
+hit (`METRICS`). Of predicted sets, r is the size of the set: a hit of a set of size z is worth
+2/(z + s* + t*) to F1, and rows with large sets have other true labels than those with small ones,
+as late places have (`SET_METRICS`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, xlog1py, xlogy
 
-from unmask._kernels.deconvolution import HEAVIEST
+from unmask._kernels.deconvolution import FIXED, HEAVIEST, SQUARED
 from unmask._mixture import one_blas_thread
+from unmask._typing import Floats, Ints
 from unmask.arrays import checks
 from unmask.metrics import intervals
-from unmask.metrics.deconvolution.metric_values import (
-    METRICS,
-    SET_METRICS,
-    Metric,
-    Part,
-    of_sizes,
-)
-from unmask.metrics.deconvolution.stratum import (
+from unmask.metrics.claims import CONDITIONAL, Advice, Level, Reason, Verdict, too_wide
+from unmask.metrics.sums import CellCounts, Sums
+from unmask.metrics.thinning import (
+    MOST_ENTRIES,
+    TINY,
     Counts,
+    SetSizes,
     Stratum,
     enough_labels,
     fit_stratum,
     occupied_cells,
 )
-from unmask.metrics.deconvolution.thinning import MOST_ENTRIES
-from unmask.metrics.verdict import (
-    CONDITIONAL,
-    Advice,
-    Level,
-    Reason,
-    Verdict,
-    refused,
-    too_wide,
-)
 from unmask.propensity.mask_model import RowEffort, normal
 
-__all__ = ["METRICS", "Counts", "Deconvolution", "Deconvolved", "Goodness", "fit", "under_effort"]
-
-Floats = NDArray[np.float64]
+__all__ = [
+    "METRICS",
+    "SET_METRICS",
+    "Counts",
+    "Deconvolution",
+    "Deconvolved",
+    "RowEffort",
+    "fit",
+]
 
 TOO_LOW = Verdict(Level.UNUSABLE, Reason.PROPENSITIES_TOO_LOW, Advice.RAISE_PROPENSITIES)
 
-CORRELATIONS = (0.0, 0.25, 0.5, 0.75)  # of row effort, for sensitivity
-
+_BANDS = 20  # of sizes, each with at least so many hits as all divided by this
 _DOUBT, _REFUSAL = 0.02, 0.05  # shares of rows where the fit cannot put them
 _MARGIN = 0.1  # relative error of the law of counts, per squared spread of 1/p and spread of values
 
@@ -151,40 +149,30 @@ def _effort(row_effort: float | RowEffort, unannotated: float) -> RowEffort | No
     return effort if row_effort or unannotated else None
 
 
-def under_effort(
-    counts: Counts, correlations: Sequence[float] = CORRELATIONS
-) -> dict[float, Deconvolution]:
-    """The fit of one table of counts under several strengths of row effort.
-
-    Labels alone cannot tell how much the labels of a row are kept or lost together, so an estimate
-    is shown with how far it moves: the range of `value(metric)` over these fits, leaving out any
-    whose `refusal` is not None.
+def fit_sums(sums: Sums, of_sets: bool, k: int, *, effort: RowEffort | None) -> Deconvolution:
+    """Fit the counts of a pass, of rankings cut off at k or of predicted sets.
 
     Parameters
     ----------
-    counts : Counts
-        Observed hits and misses of the rows.
-    correlations : sequence of float in [0, 0.9], default (0.0, 0.25, 0.5, 0.75)
-        The ρ to try; 0 is the fit with independent labels.
+    sums : Sums
+    of_sets : bool
+    k : int
+        The cut-off, of lists or of the lists that stand for sets.
+    effort : RowEffort, optional
 
     Returns
     -------
-    dict of float to Deconvolution
-        By ρ, in the order given; every metric is read from the same fit.
-
-    Examples
-    --------
-    Half of the rows with two labels, one predicted, show both, half none; all p = 1/2. If labels
-    go missing independently, that is two kinds of rows; if together, every row has two labels.
-
-    >>> rows = np.zeros((10, 2, 2)); rows[0, 0, 0] = rows[0, 1, 1] = 500
-    >>> hits = np.zeros((1, 10, 2, 2)); hits[0, 0, 1, 1] = 1000
-    >>> misses = np.zeros((10, 2, 2)); misses[0, 1, 1] = 1000
-    >>> fits = under_effort(Counts(rows, hits, misses), (0.0, 0.9))
-    >>> {rho: round(fitted.misfit, 1) for rho, fitted in fits.items()}
-    {0.0: 0.3, 0.9: 0.1}
+    Deconvolution
     """
-    return {rho: fit(counts, row_effort=rho) for rho in correlations}
+    if of_sets:
+        by_size = {size: cells for (of, size), cells in sums.set_tables.items() if of == k}
+        counts = counts_of_sets(by_size, sums.inverse_squares)
+    else:
+        table = sums.tables[k]
+        counts = counts_to_fit(table, table.places(k), sums.inverse_squares)
+    if sums.inverse_sum > HEAVIEST * FIXED:  # the tables may have overflowed
+        return Deconvolution(counts, (), (), TOO_LOW)
+    return fit(counts, row_effort=effort or 0.0)
 
 
 def _too_many(counts: Counts) -> Verdict:
@@ -203,18 +191,6 @@ class Deconvolved(NamedTuple):
     verdict: Verdict
 
 
-class Goodness(NamedTuple):
-    """How well the fit reproduces the observed counts.
-
-    `deviance` is G² = 2 Σ rows · log(observed / fitted), the likelihood ratio against the saturated
-    model, and `p_value` the share of data sets drawn from the fit, and fitted again, whose G² is at
-    least as large.
-    """
-
-    deviance: float
-    p_value: float
-
-
 @dataclass(frozen=True)
 class Deconvolution:
     """The fitted distribution of true label counts, and the metrics it implies.
@@ -231,8 +207,8 @@ class Deconvolution:
     >>> value, error, interval, verdict = fitted.estimate("R")
     >>> round(value, 3), round(error, 3), verdict.level.value
     (0.667, 0.022, 'conditional')
-    >>> fitted.misfit, fitted.refusal, fitted.goodness().p_value > 0.5
-    (0.0, None, True)
+    >>> fitted.misfit, fitted.refusal
+    (0.0, None)
     """
 
     counts: Counts
@@ -246,14 +222,12 @@ class Deconvolution:
         """Number of rows behind the fit."""
         return float(self.counts.rows.sum())
 
-    @property
-    def missing_log_likelihood(self) -> float:
-        """An upper bound of how much more log-likelihood any distribution could reach."""
-        return sum(max(each.gap, 0.0) for each in self.strata)
-
     @one_blas_thread
     def value(self, metric: str) -> float:
         """The estimate alone, without uncertainty or verdict."""
+        return self._value(metric)
+
+    def _value(self, metric: str) -> float:
         if self.not_fitted:
             return math.nan
         return min(1.0, sum(part.value for part in self._parts(metric)) / self.rows)
@@ -271,7 +245,7 @@ class Deconvolution:
         """
         if self.refusal:
             return Deconvolved(np.nan, np.nan, (np.nan, np.nan), self.refusal)
-        value, error = self.value(metric), self._standard_error(metric)
+        value, error = self._value(metric), self._standard_error(metric)
         observed = self._mean_propensity
         ends = intervals.of_mean(
             value, error, confidence, rows=int(self.rows), at_most=1.0,
@@ -302,7 +276,7 @@ class Deconvolution:
         return np.minimum(1.0, np.asarray(total) / self.rows)
 
     def _standard_error(self, metric: str) -> float:
-        value, spread, parts = self.value(metric), 0.0, self._parts(metric)
+        value, spread, parts = self._value(metric), 0.0, self._parts(metric)
         if np.ptp(np.concatenate([part.per_row for part in parts])) == 0:
             return 0.0  # all rows say the same
         for part in parts:
@@ -313,7 +287,7 @@ class Deconvolution:
         return math.hypot(math.sqrt(spread) / self.rows, within, self._margin(metric))
 
     def _margin(self, metric: str) -> float:
-        """What the law of counts may err by, where propensities differ between labels of a row.
+        """Error of the law of counts, where propensities differ between labels of a row.
 
         Binomial thinning is exact for equal propensities; its error grows with their variance and
         with how much the value of a hit depends on the number of labels, and is larger for the
@@ -325,7 +299,7 @@ class Deconvolution:
             return 0.0
         differing = math.sqrt(max(squares * hits / values**2 - 1.0, 0.0))
         factor = _MARGIN * (1 + 0.5 / self.counts.predictions)
-        return float(factor * self.counts.spread**2 * differing * self.value(metric))
+        return float(factor * self.counts.spread**2 * differing * self._value(metric))
 
     def _parts(self, metric: str) -> list[Part]:
         if metric not in self._parts_by_metric:
@@ -365,7 +339,9 @@ class Deconvolution:
         if self.misfit <= _REFUSAL:
             return None
         mean, variance = self._observed_per_row
-        return refused(variance, mean * (1 - self._mean_propensity), self.misfit)
+        least = mean * (1 - self._mean_propensity)
+        details = {"variance": variance, "least_variance": least, "misfit": self.misfit}
+        return Verdict(Level.UNUSABLE, Reason.REFUSED, details=details)
 
     @property
     def _observed_per_row(self) -> tuple[float, float]:
@@ -381,7 +357,7 @@ class Deconvolution:
         return float(self.counts.occupied.labels.sum() / true_labels) if true_labels else 1.0
 
     def _verdict(self, metric: str, value: float, error: float, width: float) -> Verdict:
-        pooled, observed = self._pooled.value(metric), self._mean_propensity
+        pooled, observed = self._pooled._value(metric), self._mean_propensity
         if self.misfit > _DOUBT:
             return _doubtful(Reason.MISFIT, misfit=self.misfit)
         if abs(value - pooled) > max(0.02, 4 * error):
@@ -397,20 +373,6 @@ class Deconvolution:
         if len(self.strata) == 1:
             return self
         return fit(self.counts, stratified=False, row_effort=self.effort or 0.0)
-
-    @one_blas_thread
-    def goodness(self, *, draws: int = 99, seed: int = 0) -> Goodness:
-        """G² of the fit, and how often data sets drawn from the fit have as large a one."""
-        if self.not_fitted:
-            return Goodness(math.nan, math.nan)
-        random = np.random.default_rng(seed)
-        deviance, resampled_deviance = 0.0, np.zeros(draws)
-        for each in self.strata:
-            deviance += float(_deviance(each.cells.rows[:, None], each.fitted[:, None])[0])
-            shares = each.fitted / each.fitted.sum()
-            rows = random.multinomial(int(each.rows), shares, size=draws).T.astype(float)
-            resampled_deviance += _deviance(rows, each.kernel @ each.refitted(rows))
-        return Goodness(deviance, float((1 + (resampled_deviance >= deviance).sum()) / (1 + draws)))
 
 
 def _doubtful(reason: Reason, **details: float | str) -> Verdict:
@@ -442,7 +404,227 @@ def _excess(stratum: Stratum) -> tuple[float, float]:
     return float(distance - deviation.sum()) / 2, float(variance) / 4
 
 
-def _deviance(rows: Floats, fitted: Floats) -> Floats:
-    """G² = 2 Σ rows · log(share / fitted), one per column."""
-    ratio = rows / rows.sum(axis=0) / np.maximum(fitted, 1e-300)
-    return np.asarray(2 * xlogy(rows, ratio).sum(axis=0))
+# --- counts to fit
+
+
+def counts_of_sets(by_size: Mapping[int, CellCounts], inverse_squares: int = 0) -> Counts:
+    """Turn cells of sets into counts to fit: sizes in bands, a band in place of a place.
+
+    Σ 1/p of the hits at every size says how much it weighs in its band.
+    """
+    sizes = np.array(sorted(by_size))
+    tables = [by_size[size] for size in sizes.tolist()]
+    hits = np.array([int(table.hits.sum()) for table in tables]) / FIXED
+    band = bands(hits)
+    parts = [table.places(size) for table, size in zip(tables, sizes.tolist(), strict=True)]
+    cells, spot = np.unique(np.hstack(parts), axis=1, return_inverse=True)
+    sums = [np.zeros(cells.shape[1], np.int64) for _ in range(3)]
+    by_band = np.zeros((cells.shape[1], int(band[-1]) + 1), np.int64)
+    start = 0
+    for table, b in zip(tables, band.tolist(), strict=True):
+        own = spot[start : start + table.keys.size]
+        start += table.keys.size
+        for total, column in zip(sums, (table.rows, table.misses, table.squares), strict=True):
+            total[own] += column
+        by_band[own, b] += table.hits[:, 0]
+    rows, misses, squares = sums
+    together = CellCounts(spot, rows, by_band, misses, squares)
+    places = tuple(
+        SetSizes(sizes[band == b].astype(np.float64), hits[band == b])
+        for b in range(int(band[-1]) + 1)
+    )
+    return replace(counts_to_fit(together, cells, inverse_squares), sizes=places)
+
+
+def bands(hits: Floats) -> Ints:
+    """Assign sizes to bands: as few neighbours as have a twentieth of all hits together.
+
+    >>> bands(np.array([0.0, 50, 1, 1, 1, 47]))
+    array([0, 0, 1, 1, 1, 1])
+    """
+    band = np.zeros(hits.size, dtype=np.int64)
+    least, number, inside = hits.sum() / _BANDS, 0, 0.0
+    for i, each in enumerate(hits.tolist()):
+        band[i] = number
+        inside += each
+        if inside >= least and hits[i + 1 :].sum() >= least > 0:
+            number, inside = number + 1, 0.0
+    return band
+
+
+def counts_to_fit(cells: CellCounts, places: Ints, inverse_squares: int) -> Counts:
+    """Turn cells into counts to fit; Σ 1/p² of all labels tells how much propensities differ."""
+    _, inside, outside = places
+    labels, hits = int(cells.rows @ (inside + outside)), int(cells.rows @ inside)
+    return Counts(
+        cells.rows.astype(np.float64),
+        cells.hits.T.astype(np.float64) / FIXED,
+        cells.misses.astype(np.float64) / FIXED,
+        places,
+        _spread(labels, cells.inverse_sum, inverse_squares / FIXED),
+        _spread(hits, int(cells.hits.sum()), int(cells.squares.sum()) / SQUARED),
+    )
+
+
+def _spread(labels: int, inverse_sum: int, squares: float) -> float:
+    """The coefficient of variation of 1/p, from Σ 1/p (in units of 1/FIXED) and Σ 1/p²."""
+    mean_square = (inverse_sum / FIXED) ** 2 / max(labels, 1)
+    return math.sqrt(max(squares / mean_square - 1.0, 0.0)) if mean_square else 0.0
+
+
+# --- the value of a hit
+
+
+class Metric(NamedTuple):
+    """The value of one hit in a row with s* hits and t* misses; and, if it matters, at place r.
+
+    `hit_value(s, t, k)` ignores the place, `at_place(r, s, t, k)` depends on it (first: r = 0).
+    `sharp`: it jumps with N, which few observed labels cannot locate.
+    """
+
+    hit_value: Callable[[Floats, Floats, int], Floats]
+    at_place: Callable[[int, Floats, Floats, int], Floats] | None = None
+    sharp: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One metric in one stratum, summed over its rows."""
+
+    stratum: Stratum
+    metric: Metric
+    k: int
+
+    @cached_property
+    def value(self) -> float:
+        """The sum over the rows of the stratum."""
+        sums = self.of(self.stratum.cells.rows[:, None], self.stratum.weights[:, None])
+        return float(sums[0])
+
+    def of(self, rows: Floats, weights: Floats) -> Floats:
+        """Sums for other rows per cell and mixtures (one column each)."""
+        earned, base = self._earned @ weights, self._base @ weights
+        at_places, anywhere = self._places
+        effect = (at_places @ rows) / np.maximum(anywhere @ rows, TINY) if anywhere.any() else 1.0
+        return np.asarray(self._hits @ rows * earned / np.maximum(base, TINY) * effect)
+
+    @cached_property
+    def per_row(self) -> Floats:
+        """Influence: change of `value` by one more row in each cell."""
+        if not self.value:
+            return np.zeros(self.stratum.cells.rows.size)
+        rows, weights = self.stratum.cells.rows, self.stratum.weights
+        earned, base = float(self._earned @ weights), float(self._base @ weights)
+        moved = self.stratum.influence(self._earned / earned - self._base / base)
+        share = self._hits / (self._hits @ rows) + moved / self.stratum.rows
+        at_places, anywhere = self._places
+        if anywhere.any():
+            share += at_places / (at_places @ rows) - anywhere / (anywhere @ rows)
+        return np.asarray(self.value * share)
+
+    @cached_property
+    def hit_moments(self) -> tuple[float, float, float]:
+        """Σ 1, Σ φ and Σ φ² over the hits of all rows, φ the value of a hit under the fit."""
+        weights, hits = self.stratum.weights, float(self._hits @ self.stratum.cells.rows)
+        share = weights * self._base
+        share = share * (hits / max(float(share.sum()), TINY))
+        value = self._earned / np.maximum(self._base, TINY)
+        return hits, float(share @ value), float(share @ value**2)
+
+    @property
+    def _hits(self) -> Floats:
+        """Σ 1/p over the hits of one row, mean of every cell."""
+        return np.asarray(self.stratum.cells.inverse_hits / self.stratum.cells.rows)
+
+    @cached_property
+    def _earned(self) -> Floats:
+        """Value of all hits of a row, per atom."""
+        atoms = self.stratum.atoms
+        return np.asarray(atoms.hits * self.metric.hit_value(atoms.hits, atoms.misses, self.k))
+
+    @property
+    def _base(self) -> Floats:
+        """Hits per row at hand, per atom; rows that were left out would have had hits as well."""
+        return np.asarray(self.stratum.atoms.hits / self.stratum.kept)
+
+    @cached_property
+    def _places(self) -> tuple[Floats, Floats]:
+        """Σ_hits E[value | cell, place] / p of one row in every cell: with places, and without."""
+        nothing = np.zeros(self.stratum.cells.rows.size)
+        if self.metric.at_place is None or not self._earned.any():
+            return nothing, nothing
+        atoms = self.stratum.atoms
+        at_places = np.array(
+            [self.metric.at_place(r, atoms.hits, atoms.misses, self.k) for r in range(self.k)]
+        )
+        anywhere = np.broadcast_to(
+            self.metric.hit_value(atoms.hits, atoms.misses, self.k), at_places.shape
+        )
+        return self._sum_over_hits(at_places), self._sum_over_hits(anywhere)
+
+    def _sum_over_hits(self, hit_values: Floats) -> Floats:
+        # a row is surely kept if one of its hits is observed; otherwise only with chance `kept`
+        expected = self.stratum.hit_posterior_mean(hit_values * self.stratum.kept)
+        return np.asarray((self.stratum.by_place * expected).sum(axis=0) / self.stratum.cells.rows)
+
+
+def _inverse_ideal(true_labels: Floats, k: int) -> Floats:
+    """1 / IDCG(min(k, N)) with discounts 1/log2(1 + rank)."""
+    ideal = np.cumsum(1 / np.log2(np.arange(2, k + 2)))
+    return np.asarray(1 / ideal[np.clip(true_labels, 1, k).astype(int) - 1])
+
+
+METRICS: dict[str, Metric] = {
+    "P": Metric(lambda s, t, k: np.full(s.shape, 1 / k)),
+    "R": Metric(lambda s, t, k: 1 / np.maximum(s + t, 1)),
+    "F1": Metric(lambda s, t, k: 2 / (k + s + t)),
+    "Jaccard": Metric(lambda s, t, k: 1 / (k + t)),
+    "hit": Metric(lambda s, t, k: 1 / np.maximum(s, 1)),
+    "nDCG": Metric(
+        lambda s, t, k: _inverse_ideal(s + t, k),
+        lambda r, s, t, k: _inverse_ideal(s + t, k) / np.log2(r + 2),
+    ),
+    "R-precision": Metric(
+        lambda s, t, k: 1 / np.clip(s + t, 1, k),
+        lambda r, s, t, k: (r < s + t) / np.clip(s + t, 1, k),
+        sharp=True,
+    ),
+}
+
+HitOfSet: TypeAlias = Callable[[Floats, Floats, Floats], Floats]
+"""The value of one hit of a set of some size in a row with s* hits and t* misses."""
+
+SET_METRICS: dict[str, HitOfSet] = {
+    "sample-P": lambda size, s, t: 1 / size + 0 * s,
+    "sample-R": lambda size, s, t: 1 / np.maximum(s + t, 1) + 0 * size,
+    "sample-F1": lambda size, s, t: 2 / (size + s + t),
+    "sample-F0.5": lambda size, s, t: 5 / (4 * size + s + t),
+    "sample-F2": lambda size, s, t: 5 / (size + 4 * (s + t)),
+    "sample-Jaccard": lambda size, s, t: 1 / (size + t) + 0 * s,
+}
+"""Metrics of predicted sets, as means over rows."""
+
+
+def of_sizes(value: HitOfSet, sizes: tuple[SetSizes, ...]) -> Metric:
+    """A metric of sets of these sizes, the sizes in the role of places.
+
+    Where sizes share a place, a hit is worth the mean over them; without its place, over all.
+
+    >>> one, more = SetSizes(np.ones(1), np.ones(1)), SetSizes(np.array([2.0, 4.0]), np.ones(2))
+    >>> metric = of_sizes(SET_METRICS["sample-P"], (one, more))
+    >>> [float(metric.at_place(r, np.ones(1), np.zeros(1), 2)[0]) for r in (0, 1)]
+    [1.0, 0.375]
+    >>> float(round(metric.hit_value(np.ones(1), np.zeros(1), 2)[0], 6))
+    0.583333
+    """
+    joined = SetSizes(*(np.concatenate(column) for column in zip(*sizes, strict=True)))
+
+    def mean(of: SetSizes, s: Floats, t: Floats) -> Floats:
+        used = of.sizes > 0
+        hits, z = of.hits[used], of.sizes[used]
+        if not hits.sum():
+            return np.zeros(s.shape)
+        values = value(z[:, None], s, t)
+        return np.asarray(hits @ values / hits.sum())
+
+    return Metric(lambda s, t, k: mean(joined, s, t), lambda r, s, t, k: mean(sizes[r], s, t))

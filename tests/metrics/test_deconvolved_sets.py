@@ -11,19 +11,24 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.helpers.evaluations import summary_of
 from tests.helpers.oracles import subsets
 from unmask import Evaluator, LabelSets, TopK, compare, evaluate
 from unmask._kernels import row_bounds
 from unmask._kernels.deconvolution import FIXED, stratum
 from unmask.metrics import METRICS as REGISTRY
-from unmask.metrics import state, supported
-from unmask.metrics.deconvolution import cell_counts, fitting
-from unmask.metrics.deconvolution.metric_values import SET_METRICS, of_sizes
-from unmask.metrics.deconvolution.stratum import SetSizes
-from unmask.metrics.perturbation import scaled
-from unmask.metrics.verdict import Advice, Level, Reason
+from unmask.metrics import deconvolution as fitting
+from unmask.metrics import sums as state
+from unmask.metrics import supported
+from unmask.metrics.claims import Advice, Level, Reason
+from unmask.metrics.deconvolution import SET_METRICS, of_sizes
+from unmask.metrics.request import Request
+from unmask.metrics.sums import Inverse, Sums
+from unmask.metrics.sums import count as count_rows
+from unmask.metrics.thinning import SetSizes
 
 NAMES = list(SET_METRICS)
+
 N_LABELS = 8
 
 
@@ -171,16 +176,17 @@ def test_tables_hold_what_rows_say(pieces: int, chunk: int) -> None:
     sets, labels, p = rows_of(3, n=90)
     options: Any = {"metrics": ["sample-F1"], "estimators": ["deconvolved"]}
     whole = Evaluator(p, **options).update(sets, labels)
+    made = Sums.empty(summary_of(sets, labels, p, **options).plan, groups=False)
     parts = Evaluator(p, **options)
     indicator = sets.indicator.tocsr()
     order = np.argsort(np.diff(indicator.indptr), kind="stable")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(state, "row_bounds", lambda indptr, _: row_bounds(indptr, chunk))
         for rows in np.array_split(order, pieces):
-            part = Evaluator(p, **options).update(LabelSets(indicator[rows]), labels[rows])
-            parts.merge(part)
+            one = LabelSets(indicator[rows]), labels[rows]
+            parts.merge(Evaluator(p, **options).update(*one))
+            made.add(count_rows(Request(**options), *one, Inverse.of(p)))
     expected = counted_by_hand(sets, labels, p)
-    made = parts.summary().state
     assert sorted(size for _, size in made.set_tables) == sorted(expected)
     for (_, size), cells in made.set_tables.items():
         keys = [
@@ -217,10 +223,10 @@ def test_a_ranking_that_is_cut_is_a_set() -> None:
 
 
 def test_sizes_are_joined_where_hits_are_few() -> None:
-    assert cell_counts._bands(np.array([0.0, 50, 1, 1, 1, 47])).tolist() == [0, 0, 1, 1, 1, 1]
-    assert cell_counts._bands(np.array([50.0, 47, 3])).tolist() == [0, 1, 1]
-    assert cell_counts._bands(np.zeros(3)).tolist() == [0, 0, 0]
-    assert cell_counts._bands(np.ones(200)).max() == 19
+    assert fitting.bands(np.array([0.0, 50, 1, 1, 1, 47])).tolist() == [0, 0, 1, 1, 1, 1]
+    assert fitting.bands(np.array([50.0, 47, 3])).tolist() == [0, 1, 1]
+    assert fitting.bands(np.zeros(3)).tolist() == [0, 0, 0]
+    assert fitting.bands(np.ones(200)).max() == 19
     sizes = (SetSizes(np.array([0.0, 2.0]), np.array([0.0, 3.0])),
              SetSizes(np.array([4.0, 8.0]), np.array([1.0, 2.0])))  # fmt: skip
     metric = of_sizes(SET_METRICS["sample-F1"], sizes)
@@ -253,8 +259,9 @@ def test_what_cannot_be_fitted_is_refused() -> None:
     refused = deconvolved(LabelSets([[0, 1]] * 400, n_labels=N_LABELS), full,
                           np.full(N_LABELS, 0.5))["sample-F1", "deconvolved"]  # fmt: skip
     assert refused.verdict.reason in (Reason.REFUSED, Reason.REFUTED)
-    evaluator = Evaluator(np.ones(N_LABELS), metrics=["sample-R"], estimators=["deconvolved"])
-    (fitted,) = evaluator.update(sets, labels).summary().set_fits.values()
+    asked: Any = {"metrics": ["sample-R"], "estimators": ["deconvolved"]}
+    made = summary_of(sets, labels, np.ones(N_LABELS), **asked)
+    fitted = made.fit(made.plan.cells[0])
     with pytest.raises(ValueError, match="deconvolved metric of sets"):
         fitted.value("R")
 
@@ -292,9 +299,8 @@ def test_other_propensities_move_the_counts_of_sets() -> None:
     sets, labels, p = rows_of(9)
 
     def counts(q: np.ndarray) -> fitting.Counts:
-        evaluator = Evaluator(q, metrics=["sample-F1"], estimators=["deconvolved"])
-        (fitted,) = evaluator.update(sets, labels).summary().set_fits.values()
-        return fitted.counts
+        made = summary_of(sets, labels, q, metrics=["sample-F1"], estimators=["deconvolved"])
+        return made.fit(made.plan.cells[0]).counts
 
     def over_strata(of: fitting.Counts) -> list[np.ndarray]:
         """Sums of s and t, for other propensities are other strata."""
@@ -304,7 +310,7 @@ def test_other_propensities_move_the_counts_of_sets() -> None:
         return sums
 
     before = counts(p / 3)
-    lower = scaled(before, hits=1.5, misses=1.5)
+    lower = before.scaled(hits=1.5, misses=1.5)
     assert lower.sizes is before.sizes
     for mine, theirs in zip(over_strata(lower), over_strata(counts(p / 4.5)), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)

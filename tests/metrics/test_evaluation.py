@@ -1,10 +1,14 @@
-"""Streaming, merging, intervals, comparison and sensitivity."""
+"""One call, batches, shards and scorers: they ask alike, add up exactly and refuse in words."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,29 +18,33 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import unmask
-from tests.helpers.evaluations import L, one, part, rows_of, same
+from tests.helpers.command import run
+from tests.helpers.evaluations import L, Spread, one, part, rows_of, same
 from tests.helpers.rankings import DEFINITIONS, LISTED, one_top
+from unmask import LabelSets, audit, data, metrics, predictions
 from unmask._kernels import block as exact
 from unmask.metrics import (
     Evaluator,
+    Table,
     compare,
     contributions,
     evaluate,
+    evaluate_shards,
     intervals,
     jain_grid,
     make_scorer,
     powers,
     sensitivity,
-    state,
 )
-from unmask.metrics.request import Request
-from unmask.metrics.verdict import (
-    MEASURED,
-    Advice,
-    Outcome,
-    Reason,
-)
+from unmask.metrics import sums as state
+from unmask.metrics.claims import MEASURED, Advice, Outcome, Reason
+from unmask.metrics.request import DEFAULTS, NEEDS, Request
+from unmask.metrics.sums import Inverse, Plan, Sums
+from unmask.metrics.sums import count as count_rows
 from unmask.predictions import TopK
+from unmask.propensity import PropensityEstimate
+from unmask.torch import RankingMetrics, ScoreMetrics, SetMetrics
+from unmask.torch.trainers import compute_metrics
 
 EVERYTHING = {
     "metrics": [f"{name}@3" for name in LISTED] + ["R@1", "PSP@1"],
@@ -97,19 +105,6 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch: pytest.MonkeyP
     assert same(tables[0], evaluate(top, labels, propensity, **EVERYTHING))
 
 
-def test_memory_does_not_grow_with_rows() -> None:
-    top, labels, propensity = case(400)
-    options = {"metrics": ["R@3", "PSP@3"], "estimators": ["vanilla", "unbiased", "deconvolved"]}
-    evaluator = Evaluator(propensity, **options)
-
-    def size() -> int:
-        state = evaluator.update(top, labels).summary().state
-        tables = sum(t.nbytes for k in state.tables.values() for t in k)
-        return state.partials.nbytes + state.largest.nbytes + tables + len(state.kept)
-
-    assert size() == size() == size()
-
-
 @given(
     st.lists(
         st.one_of(st.floats(-1e6, 1e6), st.floats(-1e140, 1e140), st.just(0.1)),
@@ -152,19 +147,6 @@ def test_mean_and_standard_error_are_those_of_the_rows() -> None:
         assert each.largest_contribution == pytest.approx(abs(x).max() / abs(x).sum(), rel=1e-12)
         ess = abs(x).sum() ** 2 / (x * x).sum()
         assert each.effective_sample_size == pytest.approx(ess, rel=1e-12)
-
-
-def test_ratio_has_the_standard_error_of_its_residuals() -> None:
-    top, labels, propensity = case(300)
-    table = evaluate(top, labels, propensity, metrics=["PSP@3"])
-    q, dense = 1 / propensity, labels.todense()
-    x = np.array([sum(q[j] for j in t if dense[i, j]) for i, t in enumerate(top.labels)]) / 3
-    y = np.sort(dense * q, axis=1)[:, -3:].sum(axis=1) / 3
-    residual = x - x.sum() / y.sum() * y
-    each = table["PSP@3", "normalized"]
-    assert each.value == pytest.approx(x.sum() / y.sum())
-    error = math.sqrt((residual @ residual) / 299 * 300) / y.sum()
-    assert each.standard_error == pytest.approx(error)
 
 
 @pytest.mark.parametrize("interval", ["percentile", "bca"])
@@ -218,17 +200,6 @@ def test_groups_of_rows_have_the_spread_of_rows() -> None:
     assert half == pytest.approx(1.96 * each.standard_error, rel=0.08)
 
 
-def test_filtered_leaves_out_both_ends() -> None:
-    top, labels, propensity = case(200)
-    options = {"metrics": ["R@3"], "estimators": ["unbiased"]}
-    x = np.sort(contributions(top, labels, propensity, **options)["R@3", "unbiased"])
-    each = evaluate(
-        top, labels, propensity, metrics=["R@3"], estimators=["filtered"], fraction=0.1
-    )["R@3", "filtered"]
-    assert each.value == pytest.approx(x[10:190].mean())
-    assert each.details == {"fraction": 0.1, "rows_left_out": 20}
-
-
 def test_subsampling_leaves_short_rows_alone_and_is_unbiased_on_long_ones() -> None:
     propensity = np.full(27, 0.95)
     labels = np.ones((2, 27))
@@ -246,20 +217,6 @@ def test_subsampling_leaves_short_rows_alone_and_is_unbiased_on_long_ones() -> N
     )["R@2", "subsampled"]  # fmt: skip
     error = copies.std() / math.sqrt(4000)
     assert copies.mean() == pytest.approx(exactly[0], abs=4 * error)
-
-
-def test_tempered_chooses_unbiased_when_it_is_precise_and_less_when_it_is_noise() -> None:
-    rng = np.random.default_rng(3)
-    true = rng.random((20_000, 4)) < 0.5
-    top = one_top([[0]] * 20_000)
-    for p, low, high in ((0.8, 0.875, 1.0), (0.05, 0.0, 0.6)):
-        seen = true & (rng.random(true.shape) < p)
-        rows = slice(0, 20_000 if p > 0.5 else 300)
-        each = evaluate(
-            part(top, rows), seen[rows].astype(int), [p] * 4, metrics=["P@1"],
-            estimators=["tempered"],
-        )["P@1", "tempered"]  # fmt: skip
-        assert low <= each.details["tau"] <= high
 
 
 def test_comparison_finds_the_better_system_and_not_a_copy() -> None:
@@ -318,21 +275,6 @@ def test_sensitivity_to_the_power_of_the_propensities() -> None:
     unbiased = evaluate(top, labels, propensity, **options)["P@3", "unbiased"].value
     assert found["γ = 1"]["P@3", "unbiased"].value == unbiased
     assert len(sensitivity(top, labels, jain_grid(labels), **options)) == 3
-
-
-def test_scorer_prefers_the_better_model() -> None:
-    class Model:
-        def __init__(self, scores: np.ndarray) -> None:
-            self.scores = scores
-
-        def decision_function(self, features: Any) -> np.ndarray:
-            return self.scores
-
-    labels = np.eye(5)
-    right, wrong = Model(labels + 0.0), Model(1 - labels)
-    for metric in ("P@1", "Kendall-tau"):
-        score = make_scorer(metric, "vanilla")
-        assert score(right, None, labels) > score(wrong, None, labels)
 
 
 @pytest.mark.parametrize(
@@ -455,28 +397,6 @@ def test_one_propensity_below_one_is_enough_to_be_cautious() -> None:
     assert part_by_part.compute()["P@3", "vanilla"].verdict == each.verdict
 
 
-def test_defaults_are_the_documented_ones() -> None:
-    top, labels, propensity = rows_of(120)
-    asked: dict[str, Any] = {
-        "metrics": ["R@3", "PSP@3"],
-        "estimators": ["vanilla", "unbiased", "tempered", "clipped", "filtered"],
-    }
-    small = propensity / 20  # so that clipping matters
-    for interval in ("normal", "bca"):
-        plain = evaluate(top, labels, small, **asked, interval=interval)
-        told = evaluate(
-            top, labels, small, **asked, interval=interval, confidence=0.95, replicates=1000,
-            seed=0, tau="auto", clip=10, fraction=0.01, draws=100, complete=False,
-        )  # fmt: skip
-        assert same(plain, told)
-        assert same(
-            Evaluator(small, **asked, interval=interval).update(top, labels).compute(), told
-        )
-    assert plain["R@3", "clipped"].details == {"clip": 10.0}
-    assert same(evaluate(top, labels, small, **asked), Evaluator(small, **asked)
-                .update(top, labels).compute())  # fmt: skip
-
-
 def test_metrics_by_default_are_those_the_predictions_reach() -> None:
     top, labels, propensity = rows_of(20)
     scores = np.random.default_rng(0).random((20, L))
@@ -544,12 +464,6 @@ def test_a_cut_off_may_exceed_the_list_only_if_that_holds_every_label() -> None:
     assert ratio == pytest.approx((L + 1) / L)
 
 
-def test_predicted_labels_must_exist() -> None:
-    with pytest.raises(ValueError, match="label 2 is predicted, but there are 2 labels"):
-        evaluate(one_top([[2]]), [[1, 0]], metrics=["P@1"])
-    assert one(one_top([[1]]), [[1, 0]], None, "P@1", "vanilla").value == 0
-
-
 def test_only_what_was_made_alike_is_merged() -> None:
     top, labels, propensity = rows_of(20)
     asked: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"]}
@@ -614,3 +528,445 @@ def test_contributions_take_propensities_per_entry() -> None:
     long = (one_top([[0, 1]] * 9), np.ones((9, 30)), np.full(30, 0.9))  # thinned by row number
     thinned = contributions(*long, metrics=["R@2"], estimators=["subsampled"])["R@2", "subsampled"]
     assert thinned.mean() == pytest.approx(one(*long, "R@2", "subsampled").value, rel=1e-12)
+
+
+FIRSTS = (4090, 3 * 4096, 4096 + 20)
+
+
+def test_rows_of_a_group_are_those_with_its_remainder() -> None:
+    top, labels, propensity = rows_of(30)
+    options: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"]}
+    x = contributions(top, labels, propensity, **options)["P@1", "unbiased"]
+    request, inverse = Request(**options, interval="percentile"), Inverse.of(propensity)
+    used = [count_rows(request, top, labels, inverse, first_row=first) for first in FIRSTS]
+    total = Sums.empty(used[0].plan, groups=True)
+    for each in used:
+        total.add(each)
+    expected, rows = np.zeros(4096), np.zeros(4096, int)
+    for first in FIRSTS:
+        np.add.at(expected, (first + np.arange(30)) % 4096, x)
+        np.add.at(rows, (first + np.arange(30)) % 4096, 1)
+    sums, sizes = total.per_group([0])
+    assert sizes.tolist() == rows[rows > 0].tolist()
+    assert sums[:, 0] == pytest.approx(expected[rows > 0], rel=1e-12)
+
+
+def test_rows_that_come_later_have_later_numbers() -> None:
+    top, labels, propensity = rows_of(90)
+    options: dict[str, Any] = {"metrics": ["R@3", "PSP@1"], "estimators": ["unbiased"],
+                               "interval": "bca", "replicates": 60}  # fmt: skip
+    stream = Evaluator(propensity, **options)
+    for a, b in ((0, 40), (40, 40), (40, 90)):
+        stream.update(part(top, slice(a, b)), labels[a:b])
+    assert same(stream.compute(), evaluate(top, labels, propensity, **options))
+
+
+def test_counts_of_short_and_long_rows_add_up() -> None:
+    """Shards whose rows have at most 1 label and up to 5: tables of different widths."""
+    top, labels, propensity = rows_of(120)
+    order = np.argsort(labels.sum(axis=1), kind="stable")
+    top, labels = part(top, order), labels[order]  # type: ignore[arg-type]
+    options: dict[str, Any] = {"metrics": ["R@3", "P@1"], "estimators": ["deconvolved"]}
+    whole = evaluate(top, labels, propensity, **options)
+    for cuts in ((0, 30, 120), (0, 1, 119, 120)):
+        for turn in (1, -1):
+            merged = Evaluator(propensity, **options)
+            for a, b in list(itertools.pairwise(cuts))[::turn]:
+                merged.update(part(top, slice(a, b)), labels[a:b])
+            assert same(merged.compute(), whole)
+
+
+def test_what_two_states_counted_adds_up() -> None:
+    """Rows, those without labels, what may have been lost, and Σ 1/p and Σ 1/p²."""
+    top, labels, propensity = rows_of(60)
+    options: dict[str, Any] = {"metrics": ["P@1", "R@3"], "estimators": ["unbiased"]}
+    labels = sp.csr_array(labels)
+    labels.data[labels.indptr[3] : labels.indptr[9]] = 0
+    labels.eliminate_zeros()
+    every, first, other = (
+        count_rows(Request(**options), part(top, own), labels[own], Inverse.of(propensity))
+        for own in (slice(0, 60), slice(0, 7), slice(7, 60))
+    )
+    assert first.empty_rows > 0
+    assert other.empty_rows > 0
+    first.add(other)
+    for name in ("rows", "empty_rows", "lost", "inverse_sum", "inverse_squares", "complete"):
+        assert getattr(first, name) == getattr(every, name), name
+
+
+def test_scores_are_kept_only_for_metrics_that_need_those_of_all_rows() -> None:
+    scores = np.random.default_rng(0).random((6, 3))
+    labels = np.array([[1, 0, 1], [0, 1, 0]] * 3)
+    for metric, kept in (("LRAP", 0), ("Brier", 0), ("P@1", 0), ("mAP", 1), ("macro-AUC", 1)):
+        made = count_rows(Request([metric]), scores, labels, Inverse.of(None))
+        assert len(made.scored) == kept
+
+
+CHOSEN = ["vanilla", "unbiased", "bound", "clipped", "self_normalized", "filtered", "deconvolved",
+          "subsampled", "tempered"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def together() -> Table:
+    """Every metric at two cut-offs by every estimator, in one pass."""
+    names = [f"{name}@{k}" for name in LISTED for k in (3, 1)]
+    return evaluate(*rows_of(70), metrics=names, estimators=CHOSEN)
+
+
+@pytest.mark.parametrize("metric", LISTED)
+def test_what_is_asked_for_together_is_what_is_asked_for_alone(
+    metric: str, together: Table
+) -> None:
+    """In passes of its own, in which its first column is the first of all."""
+    for each in (e for e in together if e.metric.partition("@")[0] == metric):
+        alone = one(*rows_of(70), each.metric, each.estimator)
+        for name in ("value", "standard_error", "effective_sample_size", "largest_contribution"):
+            wanted = pytest.approx(getattr(alone, name), rel=1e-9, nan_ok=True)
+            assert getattr(each, name) == wanted, (each.metric, each.estimator, name)
+        verdicts = each.verdict, alone.verdict
+        assert len({(verdict.level, verdict.reason) for verdict in verdicts}) == 1
+        assert each.details == alone.details
+
+
+def test_bounds_of_rows_with_one_label_stay_within_their_tables() -> None:
+    """N = 1: every bound at k = 1 is 1/p, also where 1 + q − q is below 1 (it once read beyond)."""
+    propensity = np.linspace(0.05, 1, 400)
+    for name in ("nDCG@1", "R@1", "F1@1", "Jaccard@1"):
+        for _ in range(5):  # memory differs from call to call
+            found = contributions(one_top([[j] for j in range(400)]), np.eye(400), propensity,
+                                  metrics=[name], estimators=["bound"])  # fmt: skip
+            assert found[name, "bound"] == pytest.approx(1 / propensity, rel=1e-12)
+
+
+def test_estimates_that_need_the_same_column_share_it() -> None:
+    names = ["P@5", "PSP@5", "PSP@5", "P@3", "macro-P@5", "DCG@5"]
+    request = Request(names, ["vanilla", "unbiased", "deconvolved"])
+    made = Plan.of(request, width=5, n_labels=9)
+    cells = {(cell.name, cell.estimator): cell for cell in made.cells}
+    columns = [made.column(cells[name].keys[0], 5)
+               for name in (("P@5", "unbiased"), ("PSP@5", "normalized"))]  # fmt: skip
+    assert columns[0] == columns[1]
+    used = {made.column(key, k) for key in made.starts for k in (3, 5)}
+    used |= set(made.products.values())
+    assert used == set(range(made.columns))  # none twice, none missing
+    assert len(made.products) == 1
+    assert made.integrates == set()
+    for estimator in ("vanilla", "unbiased"):
+        alone = Plan.of(Request(["R@1"], [estimator]), width=5, n_labels=9)
+        assert bool(alone.integrates) == (estimator == "unbiased")
+
+
+def test_rows_that_are_short_enough_are_not_thinned() -> None:
+    """Then `subsampled` is `unbiased`, wherever in the row a hit stands."""
+    labels = np.array([[1, 1, 0, 1], [0, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 1]])
+    top = TopK(
+        [[0, 2, 3], [1, 0, 2], [3, 0, 1], [0, 1, 2], [1, 3, -1]],
+        [[3.0, 2, 1]] * 4 + [[3.0, 2, -np.inf]],
+    )
+    p = np.array([0.5, 0.8, 0.4, 0.9])
+    names = ["R@1", "R@2", "R@3"]
+    made = contributions(top, labels, p, metrics=names, estimators=["subsampled"])
+    exact = contributions(top, labels, p, metrics=names, estimators=["unbiased"])
+    for metric in names:
+        np.testing.assert_allclose(
+            made[metric, "subsampled"], exact[metric, "unbiased"], rtol=1e-12, atol=1e-15
+        )
+
+
+def sharded(n: int, *cuts: int) -> tuple[list[Any], TopK, np.ndarray, np.ndarray]:
+    top, labels, propensity = rows_of(n)
+    pairs = list(itertools.pairwise((0, *cuts, n)))
+    return [(part(top, slice(a, b)), labels[a:b]) for a, b in pairs], top, labels, propensity
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"metrics": ["P@1", "PSP@3", "macro-F1@3"], "estimators": ["vanilla", "unbiased"]},
+        {"metrics": ["R@3"], "interval": "bca", "replicates": 50},
+        {"metrics": ["R@3"], "estimators": ["subsampled"], "seed": 3},
+    ],
+)
+def test_shards_are_what_one_call_is(settings: dict[str, Any]) -> None:
+    shards, top, labels, propensity = sharded(80, 13, 13, 60)
+    if "subsampled" in settings.get("estimators", ()):  # rows long enough to be thinned
+        labels = np.ones((80, 30), int)
+        propensity = np.full(30, 0.95)
+        shards = [(t, labels[: t.labels.shape[0]]) for t, _ in shards]
+    calls: list[tuple[int, int]] = []
+    found = evaluate_shards(
+        shards, propensity, progress=lambda *done: calls.append(done), **settings
+    )
+    assert same(found, Evaluator(propensity, **settings).update(top, labels).compute())
+    assert calls == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_shards_are_read_where_they_are(tmp_path: Path) -> None:
+    shards, top, labels, propensity = sharded(30, 11)
+    paths: list[Any] = []
+    for at, (predicted, seen) in enumerate(shards):
+        predictions.write(tmp_path / f"{at}.top", predicted)
+        whole = data.Dataset(features=sp.csr_array(np.ones((len(seen), 2))), labels=seen)
+        data.write(tmp_path / f"{at}.txt", whole)
+        paths.append((str(tmp_path / f"{at}.top"), tmp_path / f"{at}.txt"))
+    asked: dict[str, Any] = {"metrics": ["R@3"], "estimators": ["unbiased"], "interval": "bca"}
+    expected = evaluate(top, labels, propensity, **asked)
+    assert same(evaluate_shards(paths, propensity, **asked), expected)
+    assert same(evaluate_shards([paths[0], shards[1]], propensity, **asked), expected)
+
+
+@pytest.mark.parametrize("interval", ["normal", "percentile"])
+def test_shards_share_the_doubts_about_propensities(interval: str) -> None:
+    """Errors widen by the same draws, and what needs independence says so, as in one call."""
+    shards, top, labels, p = sharded(60, 20)
+    estimate = PropensityEstimate(p, p, p, 0.95, "test", p, Spread(p), effect=3.0)
+    asked: dict[str, Any] = {
+        "metrics": ["R@3", "P@1"], "estimators": ["vanilla", "unbiased"], "interval": interval,
+        "confidence": 0.8, "seed": 5, "draws": 4,
+    } | ({} if interval == "normal" else {"replicates": 50})  # fmt: skip
+    expected = evaluate(top, labels, estimate, **asked)
+    assert expected["R@3", "unbiased"].verdict.reason is Reason.DEPENDENT_LABELS
+    assert same(evaluate_shards(shards, estimate, **asked), expected)
+    plain: dict[str, Any] = {"metrics": ["P@1"], "estimators": ["unbiased"], "draws": 3}
+    assert same(
+        evaluate_shards(shards, estimate, **plain), evaluate(top, labels, estimate, **plain)
+    )
+
+
+class Scored:
+    """A model with some of the methods that scorers look for."""
+
+    def __init__(self, **methods: Callable[..., Any]) -> None:
+        vars(self).update(methods)
+
+
+def test_scorers_take_the_first_method_that_answers() -> None:
+    scores = np.random.default_rng(0).random((6, 4))
+    labels = (scores[::-1] > 0.6).astype(int)
+    asked: list[int] = []
+
+    def predict_top(features: Any, k: int) -> TopK:
+        asked.append(k)
+        return TopK.from_scores(scores, k)
+
+    def wrong(features: Any) -> Any:
+        raise AssertionError
+
+    full = Scored(predict_top=predict_top, decision_function=wrong, predict_proba=wrong)
+    plain = Scored(decision_function=lambda _: scores, predict_proba=wrong)
+    last = Scored(predict_proba=lambda _: scores)
+    expected = one(scores, labels, None, "R@2", "vanilla").value
+    assert all(make_scorer("R@2", "vanilla")(m, None, labels) == expected
+               for m in (full, plain, last))  # fmt: skip
+    assert asked == [2]
+    listing = Scored(predict_top=wrong, decision_function=lambda _: scores)
+    loss = one(scores, labels, None, "Kendall-tau", "vanilla").value
+    assert loss > 0
+    assert make_scorer("Kendall-tau", "vanilla")(listing, None, labels) == -loss
+
+
+def test_scorers_refuse_before_any_model_is_fitted() -> None:
+    for metric, estimator in (("P@1", "unbaised"), ("P@1", "bound"), ("PSP@1", "vanilla")):
+        with pytest.raises(ValueError, match=f"unknown estimator '{estimator}'; use one of"):
+            make_scorer(metric, estimator)
+    with pytest.raises(ValueError, match="needs a cut-off"):
+        make_scorer("P", "vanilla")
+
+
+TOP, LABELS, P = rows_of(900)
+
+PLAN = audit.plan(TOP, LABELS, budget=20, metrics=["R@3"], expect=False)
+
+JUDGED = audit.from_rows(PLAN, LABELS[PLAN.rows])
+
+FORWARDS = {"audit.plan", "data.read", "diagnosis.diagnose", "propensity.snapshots"}
+
+"""Functions with `**options`, which refuse a name where they use it."""
+
+
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for room in unmask.__all__:
+        module = getattr(unmask, room)
+        if isinstance(module, ModuleType):
+            for name in getattr(module, "__all__", ()):
+                if inspect.isfunction(made := getattr(module, name)):
+                    yield f"{room}.{name}", made
+
+
+def test_a_misspelt_option_is_refused_by_every_public_function() -> None:
+    seen = 0
+    for name, function in public_functions():
+        options = inspect.signature(function).parameters.values()
+        if any(each.kind is each.VAR_KEYWORD for each in options):
+            assert name in FORWARDS
+            continue
+        named = [each.name for each in options if each.kind is not each.POSITIONAL_ONLY]
+        seen += len(named)
+        for each in named:
+            with pytest.raises(TypeError):
+                function(**{f"{each}x": 1})
+    assert seen > 500
+
+
+def test_the_nearest_name_is_proposed() -> None:
+    doors = [each for name, each in public_functions() if name.startswith("metrics.")]
+    doors += [Evaluator, RankingMetrics, SetMetrics, ScoreMetrics, compute_metrics]
+    assert len(doors) > 15
+    for door in doors:
+        for name in inspect.signature(door).parameters:
+            wrong = f"{name[:-1]}_" if name != "k" else "kk"
+            with pytest.raises(TypeError, match=rf"has no option '{wrong}'; ") as refused:
+                door(**{wrong: 1})
+            assert f"did you mean {name!r}?" in str(refused.value) or len(name) < 5
+    with pytest.raises(TypeError, match=r"evaluate\(\) has no option 'confidnce'; did you mean"):
+        evaluate(TOP, LABELS, metrics=["R@3"], audit=JUDGED, confidnce=0.5)  # type: ignore[call-overload]
+
+
+def test_signatures_and_the_request_have_the_same_defaults() -> None:
+    doors = [each for name, each in public_functions() if name.startswith("metrics.")]
+    for door in [*doors, Evaluator, RankingMetrics, SetMetrics, ScoreMetrics, compute_metrics]:
+        for name, each in inspect.signature(door).parameters.items():
+            required = name in ("metrics", "estimators") or each.default is each.empty
+            if name in DEFAULTS and not required:
+                more = {"replicates": 2000} if door in (compare, metrics.ranking) else {}
+                assert each.default == {**DEFAULTS, **more}[name], (door, name)
+
+
+def test_options_without_effect_are_refused() -> None:
+    """Each by itself; with what it needs, it is taken."""
+    asked: dict[str, Any] = {"metrics": ["R@3"]}
+    estimate = unmask.propensity.audit(LABELS[:30], LABELS[:30])
+    cases: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "tau": ({"tau": 0.5}, {"estimators": ["tempered"], "propensity": P}),
+        "clip": ({"clip": 4}, {"estimators": ["clipped"], "propensity": P}),
+        "fraction": ({"fraction": 0.1}, {"estimators": ["filtered"], "propensity": P}),
+        "information": ({"information": np.ones(LABELS.shape[1])}, {}),
+        "interval": ({"interval": "bca", "estimators": ["measured"], "audit": JUDGED}, {}),
+        "replicates": ({"replicates": 50}, {"interval": "bca"}),
+        "draws": ({"draws": 3}, {"propensity": estimate}),
+        "covariates": ({"covariates": np.ones(900)}, {"audit": JUDGED}),
+    }
+    assert cases.keys() == NEEDS.keys()
+    for name, (alone, more) in cases.items():
+        with pytest.raises(ValueError, match=f"^{name} has no effect without .*; leave it out, or"):
+            evaluate(TOP, LABELS, **asked, **alone)
+        if more:
+            evaluate(TOP, LABELS, **{**asked, **alone, **more})
+    for wrong, words in (
+        ({"draws": -1}, "draws must be a whole number"),
+        ({"audit": JUDGED, "interval": "bogus"}, "unknown interval 'bogus'"),
+        ({"audit": JUDGED, "confidence": math.nan}, "confidence must be"),
+        ({"audit": JUDGED, "complete": True}, "leave out the audit, or complete=True"),
+        ({"groups": ["a"] * 900, "by": "label"}, "groups of rows or of labels"),
+        ({"groups": ["a"] * 900, "audit": JUDGED}, "and no audit"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            evaluate(TOP, LABELS, **asked, **wrong)
+    by_audit = compare({"a": TOP, "b": TOP}, LABELS, **asked, audit=JUDGED, estimators=["measured"])
+    assert [each.estimator for each in by_audit["b"]] == ["measured"]
+    with pytest.raises(ValueError, match="covariates has no effect without an audit"):
+        compare({"a": TOP, "b": TOP}, LABELS, **asked, covariates=np.ones(900))
+
+
+def test_labels_are_complete_only_if_somebody_says_so() -> None:
+    """What is true of `evaluate` is true of every door; the numbers are the same either way."""
+    asked: dict[str, Any] = {"metrics": ["R@3"]}
+    other = TopK(np.roll(TOP.labels, 1, axis=0), TOP.scores)
+    systems = {"other": other, "ours": TOP}
+    for declared, level in (({}, "doubtful"), ({"complete": True}, "measured")):
+        numbers = [
+            evaluate(TOP, LABELS, **asked, **declared),
+            Evaluator(**asked, **declared).update(TOP, LABELS).compute(),
+            metrics.evaluate_shards([(TOP, LABELS)], **asked, **declared),
+            evaluate(TOP, LABELS, **asked, groups=["a"] * 900, **declared)["a"],
+        ]
+        for table in numbers:
+            each = table["R@3", "vanilla"]
+            assert each.verdict.level == level
+            assert each.value == numbers[0]["R@3", "vanilla"].value
+            assert each.interval == numbers[0]["R@3", "vanilla"].interval
+        tables = compare(systems, LABELS, **asked, **declared)
+        verdict = tables["ours"]["R@3", "vanilla"].verdict
+        assert (verdict.level, verdict.details["outcome"]) == (
+            (level, "better") if declared else (level, "higher")
+        )
+        words = tables.headline + str(tables) + tables.title + verdict.sentence
+        assert ("better" in words) == bool(declared)
+        assert ("ours scores higher than other on recorded labels" in words) != bool(declared)
+    recorded = evaluate(TOP, LABELS, **asked)
+    assert recorded.headline.startswith("R@3 on recorded labels is ")
+    assert recorded["R@3", "vanilla"].verdict.advice == "audit"
+    assert "on recorded labels" in str(recorded)
+    worse = compare({"ours": TOP, "other": other}, LABELS, **asked)["other"]["R@3", "vanilla"]
+    assert worse.verdict.details["outcome"] == "lower"
+
+
+def test_propensities_and_a_declaration_agree_or_are_refused() -> None:
+    ones = np.ones(LABELS.shape[1])
+    entries = sp.csr_array(LABELS * ones)
+    for p in (None, ones, entries):
+        for complete in (False, True):
+            each = evaluate(TOP, LABELS, p, metrics=["R@3"], complete=complete)["R@3", "vanilla"]
+            assert (each.verdict.level == "measured") == (complete or p is not None)
+    for p in (P, sp.csr_array(LABELS * P), unmask.propensity.MaskModel(P)):
+        with pytest.raises(ValueError, match="complete=True says that no label is missing"):
+            evaluate(TOP, LABELS, p, metrics=["R@3"], complete=True)
+    with pytest.raises(ValueError, match="complete=True says"):
+        Evaluator(metrics=["R@3"], complete=True).update(
+            TOP, LABELS, entry_propensity=sp.csr_array(LABELS * P)
+        )
+
+
+def test_audited_runs_call_recorded_labels_so_and_advise_no_second_audit() -> None:
+    table = evaluate(TOP, LABELS, metrics=["R@3"], audit=JUDGED)
+    assert table["R@3", "measured"].verdict.reason == "audited"
+    verdict = table["R@3", "vanilla"].verdict
+    assert (verdict.level, verdict.reason, verdict.advice) == ("doubtful", "recorded-labels", "")
+    assert table.headline.startswith("Measured on judged rows")
+
+
+def test_a_request_is_made_by_hand_as_the_doors_make_it() -> None:
+    request = Request(["R@3"], ["unbiased"], confidence=0.9)
+    assert request.checked(P) is request
+    table = Evaluator.asked(request, P).update(TOP, LABELS).compute()
+    expected = evaluate(TOP, LABELS, P, metrics=["R@3"], estimators=["unbiased"], confidence=0.9)
+    assert table.to_dicts() == expected.to_dicts()
+
+
+def test_rows_with_ids_are_not_joined_by_position() -> None:
+    """Predictions name their rows, labels do not: refused, unless the names are row numbers."""
+    order = np.random.default_rng(0).permutation(900)
+    dataset = data.Dataset(None, LABELS)
+    value = evaluate(TOP, LABELS, metrics=["R@3"])["R@3", "vanilla"].value
+    sets = LabelSets(sp.csr_array(LABELS[order]), ids=[f"d{i}" for i in order])
+    named = TopK(TOP.labels[order], TOP.scores[order], [f"d{i}" for i in order])
+    for each, metric in ((named, "R@3"), (sets, "micro-F1")):
+        with pytest.raises(
+            ValueError, match=r"predictions have ids \('d.*labels with ids \(`id`\)"
+        ):
+            evaluate(each, dataset, metrics=[metric])
+    numbered = TopK(TOP.labels[order], TOP.scores[order], [str(i) for i in order])
+    assert evaluate(numbered, dataset, metrics=["R@3"])["R@3", "vanilla"].value == value
+    ids = data.Dataset(None, LABELS, ids=[f"d{i}" for i in range(900)])
+    assert evaluate(named, ids, metrics=["R@3"])["R@3", "vanilla"].value == value
+    assert evaluate(TOP, ids, metrics=["R@3"])["R@3", "vanilla"].value == value
+
+
+def test_the_command_refuses_what_only_position_joins(tmp_path: Path) -> None:
+    names = ["law", "art", "tax"]
+    top, plain, named = (tmp_path / name for name in ("top.csv", "labels.tsv", "ids.csv"))
+    plain.write_text("".join(f"text {name}\t<{name}>\n" for name in names))
+    named.write_text("id,label\n" + "".join(f"d{i},<{n}>\n" for i, n in enumerate(names)))
+    lines = [f"d{i},<{names[i]}>,0.9\n" for i in (2, 0, 1)]
+    top.write_text("id,label,score\n" + "".join(lines))
+    shared = ["evaluate", "--predictions", top, "--complete", "--metrics", "P@1", "--json"]
+    refused = run(*shared, "--labels", plain)
+    assert refused.returncode == 2
+    assert "predictions have ids" in (words := " ".join(refused.stderr.split()))
+    assert "--table id=" in words
+    made = run(*shared, "--labels", named)
+    assert made.returncode == 0
+    record = json.loads(made.stdout)
+    assert record["headline"].startswith("Labels are declared complete: P@1 is 1.000")
+    for more in (["--propensity", "constant:0.5"], ["--sensitivity", "powers"]):
+        assert run(*shared, "--labels", named, *more).returncode == 2

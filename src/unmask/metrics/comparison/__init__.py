@@ -1,1 +1,0 @@
-"""Two questions about systems: which is better, and does the order survive other propensities?"""
