@@ -104,11 +104,12 @@ def plan(
         str | None, typer.Option(help="simple, stratified, pairs or two-phase; default: by unit.")
     ] = None,
     observed: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="Pairs: take observed ones as true (free), or judge a part of them (sampled)."
+            help="Pairs: take observed ones as true (free, the default), or judge a part of them "
+            "(sampled)."
         ),
-    ] = "free",
+    ] = None,
     text: Annotated[
         str | None,
         typer.Option(help="Column of the labels' table that holds the text of every row."),
@@ -164,7 +165,7 @@ def plan(
         train=train, axis=None if before is None else before.sheet.label_names,
     )  # fmt: skip
     if before is None:
-        chosen: dict[str, Any] = {"observed": observed} | ({"design": design} if design else {})
+        chosen: dict[str, Any] = {"observed": observed, "design": design or None}
         chosen_plan = audit.plan(
             material.systems, material.labels, budget=budget, unit=_unit(unit),
             metrics=metrics.split(",") if metrics else None, seed=seed,
