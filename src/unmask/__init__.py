@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     )
     from unmask._kernels import set_threads
     from unmask.diagnosis.diagnose import diagnose
-    from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison.paired import compare
     from unmask.metrics.comparison.sensitivity import sensitivity
     from unmask.metrics.evaluation import evaluate
     from unmask.metrics.evaluator import Evaluator
+    from unmask.models.base import LabelTree, LinearClassifier
     from unmask.predictions import LabelSets, TopK
-    from unmask.tree.estimator import LabelTree
     from unmask.tuning.tune import tune
 
 __version__ = "0.1.0"

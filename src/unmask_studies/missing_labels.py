@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from unmask import data, linear, missing, report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.linear.completed import STRONGER
+from unmask.models.completed import STRONGER
 from unmask.metrics import evaluate
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Scenario, Setting, by_score, effort
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from unmask import linear, propensity, report
 from unmask._typing import Floats
 from unmask.linear import Recipe, UnconvergedWarning
-from unmask.linear.model import RANKINGS
+from unmask.models.training import RANKINGS
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel

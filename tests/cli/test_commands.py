@@ -453,5 +453,7 @@ def test_what_is_no_stored_result_is_refused(content: str, message: str, tmp_pat
 
 
 def test_losses_named_by_the_help_are_those_that_can_be_trained() -> None:
+    from unmask.models.one_vs_all import SOLVERS
+
     named = re.findall(r"\w+", options("train")["--loss"].help)
-    assert set(named) & losses.LOSSES.keys() == {*linear.ova.SOLVERS, "softmax"}
+    assert set(named) & losses.LOSSES.keys() == {*SOLVERS, "softmax"}

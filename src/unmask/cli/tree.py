@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def losses() -> tuple[str, ...]:
     """The losses of label trees."""
-    from unmask.tree.recipe import LOSSES
+    from unmask.models.tree import LOSSES
 
     return LOSSES
 
 
 def corrections() -> tuple[str, ...]:
     """The corrections of label trees."""
-    from unmask.tree.recipe import CORRECTIONS
+    from unmask.models.tree import CORRECTIONS
 
     return CORRECTIONS
 
@@ -111,7 +111,7 @@ def _chosen(tuned: TunedTree) -> dict[str, object]:
 
 def _plan_facts(plan: TreePlan) -> dict[str, object]:
     """A plan as people read it."""
-    from unmask.linear.planning import gigabytes
+    from unmask.models.training import gigabytes
 
     return {
         "rows × features": f"{plan.rows:,} × {plan.features:,}",

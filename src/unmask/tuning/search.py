@@ -72,7 +72,7 @@ from unmask import __version__, _io, _validation, linear
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.data import Dataset
 from unmask.linear import LinearModel, Recipe
-from unmask.linear.model import best_labels
+from unmask.models.linear import Ranking, best_labels
 from unmask.parallel import Runner
 from unmask.predictions import TopK
 from unmask.tuning.candidates import Family
@@ -319,7 +319,7 @@ def predict(
     p = rows.propensity if family.rank_by != "score" else None
     parts = [
         *made,
-        *(best_labels(model, fold.held_out_features, k, rank_by=family.rank_by, propensity=p)
+        *(best_labels(model, fold.held_out_features, Ranking(k, family.rank_by, p))
           for fold, model in zip(folds[len(made):], models, strict=True)),
     ]  # fmt: skip
     if len(parts) == 1:

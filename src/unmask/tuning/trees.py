@@ -17,10 +17,10 @@ import numpy as np
 from unmask import _validation, tree
 from unmask._typing import BackendLike, FeaturesLike, Floats, LabelsLike, Progress, PropensityLike
 from unmask.data import Dataset
-from unmask.linear.solving import counter
+from unmask.models.training import counter
+from unmask.models.tree import LOSSES
 from unmask.predictions import TopK
 from unmask.tree import TreeModel, TreeRecipe
-from unmask.tree.recipe import LOSSES
 from unmask.tuning.judging import judge_of
 
 COSTS = (0.3, 1.0, 3.0)

@@ -39,7 +39,7 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.linear import Recipe, UnconvergedWarning
-from unmask.linear.model import RANKINGS
+from unmask.models.training import RANKINGS
 from unmask.propensity.models import source_of
 from unmask.tuning.candidates import (
     CORRECTIONS,
