@@ -50,7 +50,7 @@ FIRST = (
     "tests/test_tutorials.py",
     "tests/test_examples.py",
     "tests/test_fuzz_api.py",
-    "tests/tuning/test_tune.py",
+    "tests/models/test_tune.py",
     "tests/tools/test_mutate.py",
     "tests/tools/test_bounds.py",
 )

@@ -54,7 +54,7 @@ NO_ARRAYS = {
     "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
     "linear.load", "linear.save",
     "linear.text_features", "linear.train_to", "tuning.recommended",
-    "tree.load", "tree.plan", "tree.prune", "tree.save", "tree.train_to",
+    "tree.load", "tree.plan", "tree.save", "tree.train_to",
     "missing.complete", "missing.read_review", "missing.review",
 }  # fmt: skip
 """Take files, names or the package's own records; `train_to` is `train` with a folder, `tree.plan`

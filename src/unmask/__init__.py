@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from unmask.metrics.evaluation import evaluate
     from unmask.metrics.evaluator import Evaluator
     from unmask.models.base import LabelTree, LinearClassifier
+    from unmask.models.tune import tune
     from unmask.predictions import LabelSets, TopK
-    from unmask.tuning.tune import tune
 
 __version__ = "0.1.0"
 

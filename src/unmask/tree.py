@@ -1,7 +1,7 @@
 """Label trees: very many labels, trained and predicted along the paths of balanced trees.
 
 `LabelTree` is the scikit-learn face; `train` and `train_to` are the functions behind it, `plan`
-says what they will need; `predict_top` is what a `TreeModel` predicts, `save`, `load` and `prune`
+says what they will need; `predict_top` is what a `TreeModel` predicts, `save` and `load`
 are for its folder on disk. The source stands in `unmask.models`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unmask.models.tree import TreePlan, TreeRecipe, plan, predict_unseen, train, train_to
-from unmask.models.tree_model import Nodes, Shape, Tree, TreeModel, load, prune, save
+from unmask.models.tree_model import Nodes, Shape, Tree, TreeModel, load, save
 from unmask.models.tree_search import predict_top
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ __all__ = [
     "plan",
     "predict_top",
     "predict_unseen",
-    "prune",
     "save",
     "train",
     "train_to",

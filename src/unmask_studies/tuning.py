@@ -36,7 +36,7 @@ from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.tuning import Family, Tuned, tune
-from unmask.tuning.candidates import TAUS, families, path
+from unmask.models.search import TAUS, families, path
 from unmask_studies import baselines, models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 

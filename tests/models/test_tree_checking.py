@@ -67,7 +67,6 @@ def test_trees_changed_in_place_are_refused(model: TreeModel, name: str, tmp_pat
     for use in (
         lambda: tree.predict_top(model, np.eye(40), 2),
         lambda: tree.save(tmp_path / "model", model),
-        lambda: tree.prune(model, 0.1),
     ):
         with pytest.raises(ValueError, match=message):
             use()

@@ -41,28 +41,6 @@ def test_saved_models_come_back(folder: Path) -> None:
     assert tree.load(folder).loss == "squared_hinge"
 
 
-def test_pruned_models_keep_what_is_large_enough(folder: Path) -> None:
-    pruned = tree.prune(tree.load(folder), 0.4)
-    kept = 0
-    for tree_before, tree_after in zip(MODEL.trees, pruned.trees, strict=True):
-        for part, own in zip(tree_before.parts, tree_after.parts, strict=True):
-            for before, after in zip(part, own, strict=True):
-                large = np.abs(before.values) >= 0.4
-                np.testing.assert_array_equal(after.values, before.values[large])
-                np.testing.assert_array_equal(after.children, before.children[large])
-                per_feature = np.add.reduceat(np.r_[large, 0], before.entry_starts[:-1])
-                np.testing.assert_array_equal(after.features, before.features[per_feature > 0])
-                np.testing.assert_array_equal(
-                    np.diff(after.entry_starts), per_feature[per_feature > 0]
-                )
-                kept += len(after.values)
-    assert kept > 0
-    tree.save(folder, pruned)
-    assert tree.predict_top(tree.load(folder), DATA.features, 2).labels.shape == (150, 2)
-    with pytest.raises(ValueError, match="below"):
-        tree.prune(MODEL, -1.0)
-
-
 def test_damaged_files_are_refused(folder: Path) -> None:
     part = next(folder.glob("part-0001-*"))
     whole = part.read_bytes()

@@ -390,7 +390,7 @@ class LinearClassifier(MultilabelClassifier):
 
     def _chosen(self, scores: Singles) -> Array:
         if self.loss == "softmax":
-            return scores.argmax(axis=1)[:, None] == np.arange(scores.shape[1])
+            return np.asarray(scores.argmax(axis=1)[:, None] == np.arange(scores.shape[1]))
         return np.asarray(scores > (0.5 if self.loss == "squared_error" else 0.0))
 
     def _top(self, rows: FeatureMatrix, k: int, rank_by: str) -> TopK:

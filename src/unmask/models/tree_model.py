@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from mmap import mmap
@@ -439,54 +439,6 @@ def save(path: PathLike, model: TreeModel) -> None:
     )
 
 
-def prune(model: TreeModel, below: float) -> TreeModel:
-    """The model without weights smaller than `below`.
-
-    Parameters
-    ----------
-    model : TreeModel
-    below : float
-        Weights of this size are kept, smaller ones are not.
-
-    Returns
-    -------
-    TreeModel
-
-    Raises
-    ------
-    ValueError
-        If `below` is negative, or the model is damaged.
-
-    Examples
-    --------
-    >>> from unmask import tree
-    >>> model = tree.train(np.eye(4), np.eye(4, dtype=int))
-    >>> [len(level.values) for level in tree.prune(model, 1e9).trees[0].parts[0]]
-    [0]
-    """
-    _validation.in_range(below, "below", 0, np.inf)
-    refuse_bad_model(model)
-
-    def pruned(nodes: Nodes) -> Nodes:
-        kept = np.abs(nodes.values) >= below
-        ends = np.r_[0, np.cumsum(kept)][nodes.entry_starts]
-        used = np.diff(ends) > 0
-        starts = np.r_[0, np.cumsum(used)][nodes.feature_starts]
-        return nodes._replace(
-            feature_starts=starts,
-            features=nodes.features[used],
-            entry_starts=np.r_[0, ends[1:][used]],
-            children=nodes.children[kept],
-            values=nodes.values[kept],
-        )
-
-    trees = tuple(
-        replace(tree, parts=tuple(tuple(pruned(nodes) for nodes in part) for part in tree.parts))
-        for tree in model.trees
-    )
-    return replace(model, trees=trees)
-
-
 class Subtree(NamedTuple):
     """A part of a tree as a task: its numbers, its labels, the mark of all that it is made from.
 
@@ -501,7 +453,7 @@ class Subtree(NamedTuple):
 
 def write_shape(folder: Path, number: int, shape: Shape) -> Entry:
     """Write the shape of a tree, and return what the manifest is to say of it."""
-    arrays = {"order": shape.order, "bounds": shape.bounds}
+    arrays: dict[str, Array] = {"order": shape.order, "bounds": shape.bounds}
     entry = store.write_tensors(folder, f"shape-{number:04d}-{{}}.safetensors", arrays)
     return {**entry, "bits": list(shape.bits)}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from unmask import report
 from unmask._typing import Record
-from unmask.tuning.result import chart, summary_table
+from unmask.models.tune import chart, summary_table
 
 
 def summary(record: Record) -> list[str]:

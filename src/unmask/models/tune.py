@@ -19,69 +19,83 @@ names, are taken as they are.)
 
 from __future__ import annotations
 
+import itertools
+import math
+import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from unmask import _io, _validation, linear, parallel
+from unmask import _io, _validation, parallel, report
+from unmask._text import html_table
 from unmask._typing import (
     BackendLike,
     FeaturesLike,
+    Floats,
     Ints,
     LabelsLike,
     PathLike,
     Progress,
     PropensityLike,
+    Record,
 )
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
-from unmask.linear import Recipe, UnconvergedWarning
-from unmask.models.training import RANKINGS
-from unmask.propensity.models import source_of
-from unmask.tuning.candidates import (
-    CORRECTIONS,
-    OF_LEVEL,
-    TAUS,
-    Family,
-    families,
-    path,
-    plainness,
-)
-from unmask.tuning.judging import (
+from unmask.metrics import METRICS
+from unmask.models import KINDS, linear, tree
+from unmask.models.judging import (
     BALANCED,
+    OF_COUNTS,
     Judge,
+    Judged,
     Trust,
     difference_error,
-    doubted_fit,
     judge_of,
+    labels_of,
     matrix_of,
+    misfit,
     of_labels,
     tempered,
     trust,
 )
-from unmask.tuning.result import Because, Tuned
-from unmask.tuning.search import (
+from unmask.models.problem import Recipe
+from unmask.models.search import (
     CLEARLY,
     CLIMBED,
+    CORRECTIONS,
     CROSSED,
     FOLLOWED,
     LAST,
+    OF_LEVEL,
+    TAUS,
     TOGETHER,
+    Family,
     Models,
     Records,
     Rows,
     Task,
     Tried,
     arrange,
+    families,
     judged,
+    path,
+    plainness,
     predict,
     sample_labels,
     train,
     worth,
 )
+from unmask.models.training import RANKINGS, UnconvergedWarning, counter
+from unmask.models.tree import TreeRecipe
+from unmask.models.tree_search import predict_top
+from unmask.predictions import TopK
+from unmask.propensity.models import Source, source_of
+from unmask.report import format_value
 
 LOSSES = ("logistic", "squared_hinge")
 MARGIN = 0.5
@@ -89,6 +103,9 @@ MARGIN = 0.5
 KEPT, KEPT_BY_FORMULA = 0.75, 0.25
 """How much of the way from the usual C to the best one is gone; and where propensities follow from
 label frequencies alone."""
+TREE_COSTS = (0.3, 1.0, 3.0)
+HELD_OUT = 5
+"""Of label trees, one row in so many is held out."""
 
 
 def tune(
@@ -244,6 +261,293 @@ def tune(
     )
 
 
+def tune_tree(
+    features: FeaturesLike,
+    labels: LabelsLike | Dataset,
+    propensity: PropensityLike | None = None,
+    metric: str = "R@5",
+    *,
+    losses: Sequence[str] = tree.LOSSES,
+    costs: Sequence[float] = TREE_COSTS,
+    recipe: TreeRecipe | None = None,
+    refit: bool = True,
+    seed: int = 0,
+    progress: Progress | None = None,
+    backend: BackendLike = None,
+) -> Tuned:
+    """Choose loss, correction, ranking and C of label trees for a metric on true labels.
+
+    Candidates are trained on four fifths of the rows and judged on the others by an estimate of the
+    *true* metric: `deconvolved` for recall and the like, `unbiased` for linear metrics, `vanilla`
+    without propensities. All combinations are tried, as one tree each, whatever the number of trees
+    in the end; a tree without correction is also ranked by probability / propensity.
+
+    Parameters
+    ----------
+    features : (n, d) matrix
+        Dense or sparse.
+    labels : (n, L) matrix of 0 and 1, or Dataset
+        Observed labels.
+    propensity : (L,) numbers in (0, 1] or PropensityEstimate, optional
+        Without it only trees without correction are tried, for which loss and C are chosen.
+    metric : str, default "R@5"
+        A metric of the first k labels, such as "R@5", "P@3" or "nDCG@5".
+    losses : sequence of str, default ("squared_hinge", "logistic")
+        What is tried.
+    costs : sequence of float, default (0.3, 1.0, 3.0)
+        Values of C.
+    recipe : TreeRecipe, optional
+        What is not chosen: trees, arity, leaf and so on.
+    refit : bool, default True
+        Whether to train the chosen recipe on all rows.
+    seed : int, default 0
+        Of the rows that are held out.
+    progress : function (done, total), optional
+        Called as candidates are finished.
+    backend : optional
+        Where trees are trained (`unmask.parallel`), which does not change the choice.
+
+    Returns
+    -------
+    Tuned
+        `recipe`, `rank_by`, `model`, `table`, `reason`, and `predict_top`.
+
+    Raises
+    ------
+    ValueError
+        As `tree.train`; if there are fewer than 5 rows, nothing to try, or the metric cannot be
+        estimated from the best labels.
+
+    Examples
+    --------
+    >>> from unmask import data
+    >>> rows = data.synthetic.planted(200, n_features=60, n_labels=30, seed=0)
+    >>> best = tune_tree(rows.features, rows.labels, metric="P@3", costs=[0.3, 3.0])
+    >>> best.estimator, len(best.table), best.model.n_labels
+    ('vanilla', 4, 30)
+    """
+    x = _validation.columns(features)
+    y = _validation.labels(labels.labels if isinstance(labels, Dataset) else labels)
+    _validation.same_rows(x, y, "features", "labels")
+    if x.shape[0] < HELD_OUT:
+        raise ValueError(f"tuning needs at least {HELD_OUT} rows; got {x.shape[0]}.")
+    if not losses or not len(costs):
+        raise ValueError("there is nothing to try; name at least one loss and one of costs.")
+    base = recipe or TreeRecipe()
+    p = None if propensity is None else _validation.propensity(propensity, y.shape[1])
+    judge = judge_of(metric, propensity, None)
+    order = np.random.default_rng(seed).permutation(x.shape[0])
+    held, kept = np.split(order, [x.shape[0] // HELD_OUT])
+    corrections = ("vanilla",) if p is None else ("vanilla", "counts")
+    note = counter(progress, len(losses) * len(corrections) * len(costs))
+    table: list[Tried] = []
+    for loss, correction, cost in itertools.product(losses, corrections, costs):
+        family = Family(loss, correction)
+        one = replace(family.recipe(float(cost), base), n_trees=1)
+        model = tree.train(x[kept], y[kept], one, propensity=p, backend=backend)
+        for rank_by in RANKINGS if p is not None and not family.corrected else RANKINGS[:1]:
+            top = predict_top(model, x[held], judge.places, rank_by=rank_by, propensity=p)
+            value = Judged(judge.value(top, y[held]))
+            table.append(Tried(0, replace(family, rank_by=rank_by), float(cost), len(kept), value))
+        note(1)
+    best = max(table, key=worth)
+    final = best.family.recipe(best.cost, base)
+    return Tuned(
+        recipe=final,
+        tau=0.0 if best.family.correction == "vanilla" else 1.0,
+        rank_by=best.family.rank_by,
+        propensity=p,
+        model=tree.train(x, labels, final, propensity=p, backend=backend) if refit else None,
+        table=tuple(table),
+        metric=metric,
+        judged_by=metric,
+        labels=y.shape[1],
+        estimator=judge.estimator,
+        because=Because.BEST if np.isfinite(worth(best)) else Because.ALONE,
+        chosen=best,
+        best=best,
+        error=0.0,
+        trust=Trust(1.0),
+        source=source_of(propensity),
+    )
+
+
+class Because(StrEnum):
+    """Why a candidate was chosen.
+
+    Examples
+    --------
+    >>> Because("best").value
+    'best'
+    """
+
+    BEST = "best"
+    """Its value is the largest, and no vanilla training is within half a standard error of it."""
+    PLAINER = "plainer"
+    """It needs no propensities, and is within half a standard error of the best."""
+    USUAL = "usual"
+    """It is the best of the usual loss, and no other loss is clearly ahead."""
+    TOGETHER = "together"
+    """Vanilla training is as good by an estimate that takes labels of a row to be lost
+    independently, but not by unbiased precision, which holds also where they are lost together."""
+    ALONE = "alone"
+    """It is the only family, or no other has a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The chosen training, its model, and everything that was tried.
+
+    Parameters
+    ----------
+    recipe : Recipe or TreeRecipe
+        The chosen training; `linear.train` or `tree.train` takes it.
+    tau : float
+        How much of the correction by the stated propensities it applies: 1/p is tempered by it.
+    rank_by : str
+        How its predictions are ranked; `predict_top` does.
+    propensity : (L,) floats or None
+        What training (or ranking) uses: the propensities, tempered, or one level for all; None
+        for plain vanilla.
+    model : LinearModel, TreeModel or None
+        Trained on all rows; None if that was not asked for.
+    table : tuple of Tried
+        Every family, C and rung with its value, in the order of the search.
+    metric : str
+        What was asked for.
+    judged_by, labels, estimator : str, int and str
+        What was maximised: this metric of so many of the labels, whose true value was estimated
+        so on held-out rows. Where labels are few, it is the metric itself.
+    because : Because
+    chosen, best : Tried
+        On the last rung: what was chosen, and what had the largest value.
+    error : float
+        The standard error of their difference; 0 if they are the same.
+    trust : Trust
+        Whether predictions refute the propensities.
+    source : Source
+        Where the propensities come from.
+
+    Examples
+    --------
+    >>> import unmask
+    >>> rows = unmask.data.synthetic.planted(300, n_features=40, n_labels=8, seed=0)
+    >>> best = unmask.tune(rows.features, rows.labels, metric="P@1", losses=["logistic"])
+    >>> best.recipe.correction, best.estimator, best.model.n_labels
+    ('vanilla', 'vanilla', 8)
+    """
+
+    recipe: Any
+    tau: float
+    rank_by: str
+    propensity: Floats | None
+    model: Any
+    table: tuple[Tried, ...]
+    metric: str
+    judged_by: str
+    labels: int
+    estimator: str
+    because: Because
+    chosen: Tried
+    best: Tried
+    error: float
+    trust: Trust
+    source: Source = field(default_factory=Source)
+
+    @property
+    def reason(self) -> str:
+        """Why this training, in a sentence or two."""
+        return " ".join([_choice(self), *_refutation(self.trust)])
+
+    def predict_top(self, features: FeaturesLike, k: int) -> TopK:
+        """The best k labels of every row, ranked as was chosen.
+
+        Parameters
+        ----------
+        features : (n, d) matrix
+        k : int
+
+        Returns
+        -------
+        TopK
+
+        Raises
+        ------
+        ValueError
+            If no model was trained, or features do not fit it.
+        """
+        if self.model is None:
+            raise ValueError("only the recipe was asked for, no model; train one with it.")
+        p = None if self.rank_by == "score" else self.propensity
+        kind = next(kind for kind in KINDS.values() if isinstance(self.model, kind.model))
+        return kind.predict_top(self.model, features, k, rank_by=self.rank_by, propensity=p)
+
+    def __str__(self) -> str:
+        """The choice, its reason, and the best of every family."""
+        return f"{self.headline}\n{self.reason}\n\n{report.text_of(self._grid())}"
+
+    def _grid(self) -> list[list[str]]:
+        """The header and the rows of what a terminal and a notebook show."""
+        table = summary_table(self.to_dict())
+        formats = [getattr(column, "format", "") for column in table.columns]
+        body = [[format_value(v, f) for v, f in zip(row, formats, strict=True)]
+                for row in table.rows]  # fmt: skip
+        return [[getattr(column, "name", "") for column in table.columns], *body]
+
+    @property
+    def headline(self) -> str:
+        """The chosen training with the value it is expected to have."""
+        value = format_value(abs(self.chosen.judged.value), ".3f")
+        training = f"{self.chosen.family.name}, C = {self.recipe.C:g}"
+        return f"{training}: {self.measure} about {value} ({self.estimator}, held-out rows)"
+
+    @property
+    def measure(self) -> str:
+        """What was maximised; where that is a part of the labels, it says what it stands for."""
+        words = self.judged_by
+        if self.judged_by != self.metric or (
+            self.model is not None and self.labels < self.model.n_labels
+        ):
+            words += f" of {self.labels} of the labels"
+        return words if self.judged_by == self.metric else f"{words} (for {self.metric})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        header, *body = self._grid()
+        return html_table(self.headline, header, body, [self.reason])
+
+    def chart(self) -> report.Panels:
+        """The value over C, a line per family, a panel per rung."""
+        return chart(self.to_dict())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the chart: a matplotlib figure, or with `path` a file, by its ending."""
+        return report.figure(self.chart()) if path is None else report.save(self.chart(), path)
+
+    def to_dict(self) -> Record:
+        """Plain values, for JSON: what a page is made of."""
+        return {
+            "kind": "tuning",
+            "metric": self.metric,
+            "judged_by": self.judged_by,
+            "labels": self.labels,
+            "estimator": self.estimator,
+            "recipe": asdict(self.recipe),
+            "tau": self.tau,
+            "rank_by": self.rank_by,
+            "headline": self.headline,
+            "reason": self.reason,
+            "because": self.because.value,
+            "error": self.error,
+            "trusted": self.trust.tau,
+            "evidence": [each.to_dict() for each in self.trust.evidence],
+            "source": self.source.to_dict(),
+            "chosen": named(self.chosen),
+            "best": named(self.best),
+            "tried": [named(each) for each in self.table],
+        }
+
+
 def choose(
     finalists: Sequence[Tried], margin: float = MARGIN
 ) -> tuple[Because, Tried, Tried, float]:
@@ -360,15 +664,6 @@ def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[I
     return some, replace(judge, metric=f"{name}@{k}", propensity=p)
 
 
-def labels_of(labels: sp.csr_array | Dataset, some: Ints) -> sp.csr_array | Dataset:
-    """Some columns of the labels, in either form."""
-    if not isinstance(labels, Dataset):
-        return labels[:, some] if len(some) < labels.shape[1] else labels
-    judged = labels.judgements
-    some_judged = None if judged is None else judged[:, some]
-    return Dataset(None, matrix_of(labels)[:, some], judgements=some_judged)
-
-
 def _plain_models(
     rows: Rows, tried_by: Sequence[Family], costs: Sequence[float] | None
 ) -> dict[Task, Models]:
@@ -390,7 +685,7 @@ def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
     if not standing.tau or rows.judge.propensity is None:
         return standing
     stated = tempered(rows.judge.propensity, standing.tau)
-    doubts = doubted_fit(tops, labels, replace(rows.judge, propensity=stated))
+    doubts = misfit(tops, labels, replace(rows.judge, propensity=stated))
     return replace(standing, independent=not doubts, evidence=(*standing.evidence, *doubts))
 
 
@@ -634,3 +929,121 @@ def _behind(each: Tried, best: Tried, errors: float, *, unknown: bool = False) -
     if not (each.judged.without and best.judged.without):
         return unknown and worth(best) > worth(each)
     return worth(best) - worth(each) > errors * difference_error(best.judged, each.judged)
+
+
+def named(tried: Tried) -> Record:
+    """What was tried as plain values, with the name of its family."""
+    plain = tried.to_dict()
+    value = None if plain["value"] is None else abs(plain["value"])
+    return {"family": tried.family.name, **plain, "value": value}
+
+
+def summary_table(record: Record) -> report.Table:
+    """The best C of every family on the last rung that it reached, best families first."""
+    last: dict[str, list[Record]] = {}
+    for each in record["tried"]:
+        group = last.setdefault(each["family"], [])
+        if group and group[0]["rung"] < each["rung"]:
+            group.clear()
+        group.append(each)
+    sign = _sign(record)
+    best = [max(group, key=lambda each: sign * _number(each, sign)) for group in last.values()]
+    best.sort(key=lambda each: (-each["rung"], -sign * _number(each, sign)))
+    chosen = record["chosen"]["family"]
+    rows = [
+        ["→" if each["family"] == chosen else "", each["family"], each["C"], each["value"],
+         each["rows"], each["rung"] + 1]
+        for each in best
+    ]  # fmt: skip
+    return report.Table(
+        ["", "training", report.Column("C", "g"), report.Column(record["judged_by"], ".4f"),
+         "rows", "rung"],
+        rows,
+        title="What was tried",
+        caption="The best C of every training, on the largest sample that it reached: training "
+        "rows, and the value on rows that training had not seen.",
+    )  # fmt: skip
+
+
+def chart(record: Record) -> report.Panels:
+    """The value over C of all that was tried, from plain values."""
+    rungs = sorted({each["rung"] for each in record["tried"]})
+    charts = []
+    for rung in rungs:
+        mine = [each for each in record["tried"] if each["rung"] == rung]
+        names = list(dict.fromkeys(each["family"] for each in mine))
+        series = [
+            report.Series(name, *zip(*sorted(_points(mine, name)), strict=True)) for name in names
+        ]
+        title = f"trained on {mine[0]['rows']:,} rows"
+        x, y = (
+            report.Axis("C", log=True),
+            report.Axis(f"{record['judged_by']} ({record['estimator']})"),
+        )
+        charts.append(report.Chart("lines", series, title=title, x=x, y=y))
+    return report.Panels(charts, columns=min(3, len(charts)), title="What was tried")
+
+
+def _points(tried: Iterable[Record], family: str) -> list[tuple[float, float]]:
+    return [(each["C"], each["value"]) for each in tried if each["family"] == family]
+
+
+def _sign(record: Record) -> float:
+    return 1.0 if METRICS[record["judged_by"].partition("@")[0]].higher_is_better else -1.0
+
+
+def _number(each: Record, sign: float) -> float:
+    value = each["value"]
+    return value if value is not None and math.isfinite(value) else -sign * math.inf
+
+
+def _choice(tuned: Tuned) -> str:
+    if tuned.because is Because.ALONE:
+        return f"No other training could be compared by {tuned.judged_by}."
+    if tuned.because is Because.BEST:
+        return f"It is the best by {tuned.measure} of all that was tried."
+    if tuned.because is Because.TOGETHER:
+        return (
+            f"{tuned.best.family.name.capitalize()} is as good by {tuned.measure} if labels of a "
+            "row are lost independently, but not by unbiased precision, which holds where they "
+            "are lost together, too."
+        )
+    error = format_value(tuned.error, ".4f")
+    if tuned.because is Because.USUAL:
+        return (
+            f"It is the best by {tuned.measure} of all trainings with the usual loss, and the best "
+            f"other one, {tuned.best.family.name}, is not clearly ahead (standard error {error})."
+        )
+    return (
+        f"It needs no propensities and is within half a standard error (of {error}) of the best, "
+        f"{tuned.best.family.name}."
+    )
+
+
+def _refutation(trust: Trust) -> list[str]:
+    doubts = [each.sentence for each in trust.evidence if each.kind in OF_COUNTS]
+    doubted = [] if trust.independent else [
+        f"Labels of a row seem to be lost together ({'; '.join(doubts)}), so trainings were judged "
+        "by unbiased precision, which holds then, too."
+    ]  # fmt: skip
+    if trust.tau == 1:
+        return doubted
+    said = [each.sentence for each in trust.evidence if each.kind not in OF_COUNTS]
+    if trust.test is not None:
+        about = trust.test.values
+        share, p = (format_value(about[name], ".0%") for name in ("observed_share", "propensity"))
+        said.append(
+            f"label {about['label']:.0f} is observed in {share} of the rows it is predicted for, "
+            f"and its propensity is {p}"
+        )
+    then = (
+        f"corrections use {trust.tau:.0%} of 1/p − 1" if trust.tau
+        else f"corrections use {trust.level:.3g} for all labels, and trainings were judged by the "
+        "recall of observed labels, rare ones counting for more than their number"
+    )  # fmt: skip
+    if not said:
+        return [
+            "The propensities are not borne out: labels of higher propensity are not observed more "
+            f"often where they are predicted, so {then}.", *doubted,
+        ]  # fmt: skip
+    return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]

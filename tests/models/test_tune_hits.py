@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import TopK
-from unmask.tuning import result
-from unmask.tuning.judging import Hits
+from unmask.models.judging import Hits
+from unmask.models import tune as result
 
 INVERSE = np.array([1.0, 2.0, 4.0, 8.0])
 LABELS = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,10 +16,9 @@ import unmask
 from unmask import TopK, audit, data, linear, metrics, propensity, weights
 from unmask.data import Dataset
 from unmask.linear import Recipe
-from unmask.propensity import MaskModel, temper
-from unmask.tuning import Because, Family, Tried, recommended, search
-from unmask.tuning.candidates import COSTS, SCALES, families, path, plainness
-from unmask.tuning.judging import (
+from unmask.models import search
+from unmask.models import tune as tuner
+from unmask.models.judging import (
     BALANCED,
     LABELS,
     WEIGHT,
@@ -34,7 +32,10 @@ from unmask.tuning.judging import (
     trust,
     with_jackknife,
 )
-from unmask.tuning.tune import _behind, _raised, between, choose, towards_usual, tune
+from unmask.models.search import COSTS, SCALES, families, path, plainness
+from unmask.models.tune import _behind, _raised, between, choose, towards_usual, tune
+from unmask.propensity import MaskModel, temper
+from unmask.tuning import Because, Family, Tried, recommended
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -838,7 +839,7 @@ def valued(monkeypatch: pytest.MonkeyPatch, values: Values, rows: int) -> unmask
                  top) for r in task.rankings]  # fmt: skip
 
     monkeypatch.setattr(search, "judged", judged)
-    monkeypatch.setattr(sys.modules[tune.__module__], "judged", judged)
+    monkeypatch.setattr(tuner, "judged", judged)
     monkeypatch.setattr(search.Records, "_judge_again", lambda *_: None)
     return tune(made.features, observed, p, "R@3", refit=False)
 
@@ -884,7 +885,7 @@ def test_another_loss_has_to_be_clearly_ahead_of_the_usual_one(
     best = valued(monkeypatch, ahead, 600)
     assert (best.because, best.chosen.family.loss) == (Because.BEST, LOGISTIC)
     assert len({t.cost for t in best.table if t.family.loss == LOGISTIC}) > 1
-    monkeypatch.setattr(sys.modules[tune.__module__], "difference_error", lambda *_: 0.0034)
+    monkeypatch.setattr(tuner, "difference_error", lambda *_: 0.0034)
     best = valued(monkeypatch, ahead, 600)
     assert (best.because, best.chosen.family.loss) == (Because.USUAL, HINGE)
     assert best.best.family.loss == LOGISTIC
@@ -944,7 +945,7 @@ def test_other_corrections_are_tried_where_their_loss_leads(
                 for r in task.rankings]  # fmt: skip
 
     monkeypatch.setattr(search, "judged", judged)
-    monkeypatch.setattr(sys.modules[tune.__module__], "judged", judged)
+    monkeypatch.setattr(tuner, "judged", judged)
     best = tune(x, observed, p, "R@3", refit=False)
     tried = {(t.family.correction, t.family.loss) for t in best.table}
     assert (("unbiased", "logistic") in tried) == others

@@ -8,8 +8,8 @@ import pytest
 from unmask import data, propensity, tree
 from unmask.data import synthetic
 from unmask.metrics import evaluate
+from unmask.models.tune import HELD_OUT
 from unmask.tuning import tune_tree
-from unmask.tuning.trees import HELD_OUT
 
 ROWS = synthetic.planted(240, n_features=60, n_labels=30, labels_per_row=3, seed=5)
 P = np.linspace(0.3, 0.9, 30)
@@ -24,25 +24,24 @@ def test_values_are_those_of_one_tree_on_rows_that_it_has_not_seen() -> None:
     order = np.random.default_rng(4).permutation(240)
     held, kept = order[: 240 // HELD_OUT], order[240 // HELD_OUT :]
     for tried in best.table[::5]:
-        assert (tried.recipe.n_trees, tried.recipe.leaf) == (2, 4)
-        one = tree.TreeRecipe(
-            tried.recipe.loss, tried.recipe.correction, 1, 4, 4, tried.recipe.C
-        )  # fmt: skip
+        family = tried.family
+        one = tree.TreeRecipe(family.loss, family.correction, 1, 4, 4, tried.cost)
         model = tree.train(ROWS.features[kept], OBSERVED[kept], one, propensity=P)
         top = tree.predict_top(
-            model, ROWS.features[held], 2, rank_by=tried.rank_by, propensity=P
+            model, ROWS.features[held], 2, rank_by=tried.family.rank_by, propensity=P
         )  # fmt: skip
         table = evaluate(top, OBSERVED[held], P, metrics=["P@2"], estimators=["unbiased"])
-        assert tried.value == pytest.approx(table["P@2", "unbiased"].value)
+        assert tried.judged.value == pytest.approx(table["P@2", "unbiased"].value)
 
 
 def test_the_best_is_trained_on_all_rows_and_predicts_as_it_was_judged() -> None:
     best = tune_tree(ROWS.features, OBSERVED, P, "R@3", costs=[0.3], recipe=RECIPE)
-    value, index = max((tried.value, -i) for i, tried in enumerate(best.table))
-    assert (best.recipe, best.rank_by) == (
-        best.table[-index].recipe, best.table[-index].rank_by,
-    )  # fmt: skip
-    assert f"{value:.4f}" in best.reason
+    value, index = max((tried.judged.value, -i) for i, tried in enumerate(best.table))
+    assert best.chosen == best.table[-index]
+    assert best.rank_by == best.chosen.family.rank_by
+    assert best.recipe == best.chosen.family.recipe(best.chosen.cost, RECIPE)
+    assert f"R@3 about {value:.3f} (deconvolved" in best.headline
+    assert best.reason == "It is the best by R@3 of all that was tried."
     model = tree.train(ROWS.features, OBSERVED, best.recipe, propensity=P)
     wanted = tree.predict_top(model, ROWS.features, 3, rank_by=best.rank_by, propensity=P)
     np.testing.assert_array_equal(best.predict_top(ROWS.features, 3).labels, wanted.labels)
@@ -50,8 +49,8 @@ def test_the_best_is_trained_on_all_rows_and_predicts_as_it_was_judged() -> None
 
 def test_without_propensities_nothing_is_corrected() -> None:
     best = tune_tree(ROWS.features, OBSERVED, metric="P@1", costs=[0.3], refit=False)
-    assert {tried.recipe.correction for tried in best.table} == {"vanilla"}
-    assert {tried.rank_by for tried in best.table} == {"score"}
+    assert {tried.family.correction for tried in best.table} == {"vanilla"}
+    assert {tried.family.rank_by for tried in best.table} == {"score"}
     with pytest.raises(ValueError, match="no model; train one"):
         best.predict_top(ROWS.features, 3)
 

@@ -138,7 +138,7 @@ class Judge:
         return replace(self, metric=f"P@{self.places}", estimator="unbiased")
 
     def hits(self, labels: sp.csr_array | Dataset) -> Hits | None:
-        """What hits are worth; None where the metric has no such sum, or the mask is no vector p.
+        """Return what hits are worth; None where the metric has no such sum, or p is no vector.
 
         Judged pairs, row effort and spurious labels are left to `evaluate`.
         """
@@ -191,7 +191,7 @@ class Hits:
     worth: Floats
 
     def of(self, top: TopK, labels: sp.csr_array) -> Floats:
-        """What every row adds to the estimate, of which it is the mean: (n,) floats."""
+        """Return what every row adds to the estimate, which is its mean: (n,) floats."""
         n, k = len(top.labels), self.worth.shape[0]
         predicted = top.labels[:, :k].astype(np.int64)
         keys = entry_rows(labels) * labels.shape[1] + labels.indices
@@ -204,7 +204,7 @@ class Hits:
 
 
 def hits_of(labels: sp.csr_array, p: Floats, metric: str, k: int) -> Hits:
-    """What hits are worth to a metric of `BY_COUNT`, from the counts of these rows.
+    """Return what hits are worth to a metric of `BY_COUNT`, from the counts of these rows.
 
     Half of the labels were observed; rows that show one of them mostly had two:
 
@@ -251,7 +251,7 @@ def balanced_recall(top: TopK, labels: sp.csr_array) -> float:
 
 
 def balanced_hits(labels: sp.csr_array, k: int) -> Hits:
-    """What hits are worth to it: of label j, w_j / n_j in Σ w, for the mean over all rows.
+    """Return what hits are worth to it: of label j, w_j / n_j in Σ w, for the mean of all rows.
 
     >>> labels = sp.csr_array([[1, 0]] * 16 + [[0, 1]])
     >>> hits = balanced_hits(labels, 1)
@@ -369,10 +369,10 @@ def trust(tops: Sequence[TopK], labels: sp.csr_array | Dataset, propensity: Floa
     return Trust(tau, *refuted, level=None if tau else float(1 / np.mean(1 / propensity)))
 
 
-def doubted_fit(
+def misfit(
     tops: Sequence[TopK], labels: sp.csr_array | Dataset, judge: Judge
 ) -> tuple[Evidence, ...]:
-    """What speaks against independent losses where a deconvolution was fitted."""
+    """Return what speaks against independent losses where a deconvolution was fitted."""
     if judge.estimator != "deconvolved":
         return ()
     for top in tops:
@@ -452,7 +452,7 @@ def tempered(propensity: PropensityLike, tau: float) -> PropensityLike:
 
 
 def of_labels(propensity: PropensityLike, labels: Ints) -> PropensityLike:
-    """The same for some of the labels; as `tempered` returns it."""
+    """Return propensities, as `tempered` returns them, of some of the labels."""
     if isinstance(propensity, MaskModel):
         return replace(propensity, propensity=propensity.value[labels])
     return np.asarray(propensity)[labels]
@@ -466,3 +466,12 @@ def matrix_of(labels: sp.csr_array | Dataset) -> sp.csr_array:
 def rows_of(labels: sp.csr_array | Dataset, rows: Ints) -> sp.csr_array | Dataset:
     """Some rows of labels, in either form."""
     return labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
+
+
+def labels_of(labels: sp.csr_array | Dataset, some: Ints) -> sp.csr_array | Dataset:
+    """Return some columns of labels, in either form."""
+    if not isinstance(labels, Dataset):
+        return labels[:, some] if len(some) < labels.shape[1] else labels
+    judged = labels.judgements
+    some_judged = None if judged is None else judged[:, some]
+    return Dataset(None, matrix_of(labels)[:, some], judgements=some_judged)

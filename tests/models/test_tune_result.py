@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from unmask.tuning import result
-from unmask.tuning.result import Because
+from unmask.models import tune as result
+from unmask.tuning import Because
 
 
 def tried(family: str, cost: float, value: float | None, rung: int) -> dict[str, Any]:
