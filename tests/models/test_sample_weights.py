@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import LinearClassifier, data, linear, weights
-from unmask.models import base as sample_weights
 
 ROWS = data.synthetic.planted(160, n_features=30, n_labels=6, seed=0)
 X = ROWS.features
@@ -106,7 +105,3 @@ def test_weights_of_other_rows_are_refused() -> None:
         for weight in (TIMES, TIMES + 0.5):
             with pytest.raises(ValueError, match="must have the same rows and labels"):
                 LinearClassifier(**parameters).fit(X, Y, sample_weight=weight)
-
-
-def test_many_repetitions_are_weights() -> None:
-    assert sample_weights.repeated_rows(np.full(10, 10_001.0)) is None

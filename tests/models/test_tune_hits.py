@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from unmask import TopK
 from unmask.models.judging import Hits
-from unmask.models import tune as result
 
 INVERSE = np.array([1.0, 2.0, 4.0, 8.0])
 LABELS = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]]))
@@ -35,21 +32,3 @@ def test_every_hit_adds_its_inverse_propensity_times_its_worth(worth: np.ndarray
         hits = [(place, j) for place, j in enumerate(row[:places]) if j in own]
         wanted.append(sum(INVERSE[j] * worth[place, min(len(own), most - 1)] for place, j in hits))
     assert Hits(INVERSE, worth).of(top, LABELS) == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize(("metric", "order"), [("P@5", ["b", "a", "c"]), ("ECE", ["a", "b", "c"])])
-def test_families_are_listed_the_furthest_and_best_first(metric: str, order: list[str]) -> None:
-    """The best C of each, on the last rung that it reached."""
-
-    def tried(family: str, value: float | None, rung: int) -> dict[str, Any]:
-        return {"family": family, "C": 1.0, "value": value, "rows": 9, "rung": rung}
-
-    record = {
-        "judged_by": metric, "chosen": {"family": "a"},
-        "tried": [tried("a", 0.9, 0), tried("a", 0.2, 1), tried("c", 0.95, 0), tried("c", None, 0),
-                  tried("b", 0.4, 1), tried("b", None, 1)],
-    }  # fmt: skip
-    rows = result.summary_table(record).rows
-    assert [row[1] for row in rows] == order
-    assert [row[3] for row in rows] == [{"a": 0.2, "b": 0.4, "c": 0.95}[name] for name in order]
-    assert [row[0] for row in rows] == ["→" if name == "a" else "" for name in order]

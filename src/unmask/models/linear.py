@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -55,23 +55,9 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.data.features import tfidf
 from unmask.data.texts import Vocabulary
-from unmask.models import one_vs_all, softmax, store
+from unmask.models import one_vs_all, softmax, store, training
 from unmask.models.problem import COMPLETED, FitLog, Part, Problem, Recipe, prepare
-from unmask.models.store import Beside, Earlier, Entry, Format, Parameter, Piece
-from unmask.models.training import (
-    PROCESS,
-    BasePlan,
-    Done,
-    Work,
-    by_ratio,
-    checked_features,
-    counter,
-    gigabytes,
-    keeping,
-    no_propensities,
-    ranking_propensity,
-    spread_labels,
-)
+from unmask.models.store import Entry, Format
 from unmask.predictions import TopK
 from unmask.weights import Weights
 
@@ -101,7 +87,7 @@ PROBABILITIES: dict[str, Callable[[Singles], Singles]] = {
 """The losses of linear models, and how their scores become probabilities."""
 FORMAT = Format(
     "unmask linear model", 2, "linear.train", tuple(PROBABILITIES),
-    {"shards": Piece("a shard", {"start": int, "stop": int}, ("start",))},
+    {"shards": store.Piece("a shard", {"start": int, "stop": int}, ("start",))},
 )  # fmt: skip
 
 
@@ -172,7 +158,7 @@ class LinearModel:
 
     shards: tuple[Shard, ...]
     loss: str
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    parameters: Mapping[str, store.Parameter] = field(default_factory=dict)
     idf: Floats | None = None
     label_names: tuple[str, ...] | None = None
     vocabulary: Vocabulary | None = None
@@ -294,7 +280,7 @@ def train_to(
     label_names: Sequence[str] | None = None,
     vocabulary: Vocabulary | None = None,
     shard_labels: int | None = None,
-    choice: Mapping[str, Parameter] | None = None,
+    choice: Mapping[str, store.Parameter] | None = None,
     resume: bool = True,
     progress: Progress | None = None,
     backend: BackendLike = None,
@@ -352,12 +338,12 @@ def train_to(
     problem = prepared(features, labels, recipe or Recipe(), propensity, weights, backend)
     size = block_labels(problem, shard_labels)
     folder, (_, d, n_labels) = Path(path).resolve(), problem.shape
-    beside = Beside.checked(d, n_labels, idf, label_names, vocabulary)
+    beside = store.Beside.checked(d, n_labels, idf, label_names, vocabulary)
     mark = _fingerprint(problem, size, beside)
     parameters = {**problem.recipe.parameters, **(choice or {})}
-    note = counter(progress, n_labels)
+    note = training.counter(progress, n_labels)
     with store.own_folder(folder):
-        earlier = FORMAT.earlier(folder, mark) if resume else Earlier(folder)
+        earlier = FORMAT.earlier(folder, mark) if resume else store.Earlier(folder)
         kept = earlier.pieces("shards")
         finished = {entry["start"] for entry in kept}
         tasks = [block for block in blocks(problem, size) if block.start not in finished]
@@ -372,8 +358,12 @@ def train_to(
             FORMAT.begin(folder, {**head, "shards": kept}, beside)
             FORMAT.remove_unlisted(folder)
             note(_labels_in(kept))
-            with keeping(folder, lambda: _labels_in(_unfinished(folder)), n_labels):
-                Work(solve_block, write_shard, problem.common, tasks).run_into(
+            with training.keeping(
+                folder,
+                lambda: _labels_in(FORMAT.read(folder, store.UNFINISHED)["shards"]),
+                n_labels,
+            ):
+                training.Work(solve_block, write_shard, problem.common, tasks).run_into(
                     folder, FORMAT, "shards", runner, partial(_report, problem), note
                 )
         FORMAT.finish(folder)
@@ -397,7 +387,7 @@ def prepared(
         from unmask.models import completed  # which trains linear models
 
         if propensity is None:
-            raise no_propensities(COMPLETED, of="linear.train")
+            raise training.no_propensities(COMPLETED, of="linear.train")
         made = completed.completion(
             features, labels, propensity, recipe, sample_weight=counts, backend=backend
         )
@@ -420,14 +410,14 @@ def solve(
     """Solve a problem in memory, from the model `first` if there is one; see `train`."""
     size = block_labels(problem)
     tasks = blocks(problem, size, start=_start(first, problem))
-    solved: dict[int, Done] = {}
+    solved: dict[int, training.Done] = {}
     with parallel.connect(backend) as runner:
         if backend is not None:
             refuse_small(problem, size, runner.resources())
-        Work(solve_block, write_shard, problem.common, tasks).run(
+        training.Work(solve_block, write_shard, problem.common, tasks).run(
             runner,
             lambda block, done: solved.update({block.start: done}),
-            counter(progress, problem.shape[2]),
+            training.counter(progress, problem.shape[2]),
         )
     logs, shards = zip(*((solved[block.start][:2]) for block in tasks), strict=True)
     log = FitLog(
@@ -524,7 +514,7 @@ def _start(first: LinearModel | None, problem: Problem) -> Singles | None:
     return np.asarray(np.c_[dense, first.bias], dtype=np.float32)
 
 
-def _fingerprint(problem: Problem, shard_labels: int, beside: Beside) -> str:
+def _fingerprint(problem: Problem, shard_labels: int, beside: store.Beside) -> str:
     """Digest all that determines the model, the version of this package included."""
     idf = beside.idf
     about = (__version__, problem.recipe, problem.shape, shard_labels, idf is not None)
@@ -541,7 +531,7 @@ def _fingerprint(problem: Problem, shard_labels: int, beside: Beside) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(BasePlan):
+class Plan(training.BasePlan):
     """What a training will need: memory in bytes, time in seconds.
 
     Attributes
@@ -624,7 +614,7 @@ def plan(
         room = runner.resources()
         refuse_small(problem, block, room)
         counts = np.diff(problem.entries.start)
-        picked = spread_labels(counts, _validation.positive_int(sample, "sample"))
+        picked = training.spread_labels(counts, _validation.positive_int(sample, "sample"))
         ((_, (seconds, stored)),) = runner.run(_measure, [_pick(problem, picked)], problem.common)
     rounds = -(-tasks // (room.workers * room.threads))
     return Plan(
@@ -698,7 +688,7 @@ def task_bytes(problem: Problem, labels: int) -> int:
 
 def worker_bytes(problem: Problem, labels: int, threads: int) -> int:
     """Return what a worker needs that runs so many tasks at once."""
-    return PROCESS + features_bytes(problem) + threads * task_bytes(problem, labels)
+    return training.PROCESS + features_bytes(problem) + threads * task_bytes(problem, labels)
 
 
 def refuse_small(problem: Problem, block: int, room: parallel.Resources) -> None:
@@ -706,17 +696,19 @@ def refuse_small(problem: Problem, block: int, room: parallel.Resources) -> None
     needed = worker_bytes(problem, block, room.threads)
     if room.memory is None or needed <= USABLE * room.memory:
         return
+    sizes = (needed, features_bytes(problem), task_bytes(problem, block), room.memory)
+    whole, features, task, smallest = map(training.gigabytes, sizes)
     raise ValueError(
-        f"a worker needs {gigabytes(needed)} ({gigabytes(features_bytes(problem))} for features, "
-        f"{room.threads} × {gigabytes(task_bytes(problem, block))} for tasks of {block} labels), "
-        f"and the smallest has {gigabytes(room.memory)}, of which {USABLE:.0%} can be used; "
+        f"a worker needs {whole} ({features} for features, "
+        f"{room.threads} × {task} for tasks of {block} labels), "
+        f"and the smallest has {smallest}, of which {USABLE:.0%} can be used; "
         f"{_remedy(problem, block, int(USABLE * room.memory))}"
     )
 
 
 def _remedy(problem: Problem, block: int, usable: int) -> str:
     """Say what would fit: fewer threads, then smaller blocks, then larger workers."""
-    left = usable - PROCESS - features_bytes(problem)
+    left = usable - training.PROCESS - features_bytes(problem)
     threads = left // task_bytes(problem, block)
     if threads >= 1:
         return f"use workers with at most {threads} thread{'s' * (threads > 1)} each."
@@ -725,7 +717,7 @@ def _remedy(problem: Problem, block: int, usable: int) -> str:
     if fitting and problem.recipe.loss != "softmax":
         return f"use workers with one thread each and blocks of {fitting[0]} labels."
     least = worker_bytes(problem, [block, *halves][-1], 1)
-    return f"use workers with at least {gigabytes(int(least / USABLE))} each."
+    return f"use workers with at least {training.gigabytes(int(least / USABLE))} each."
 
 
 # Folders
@@ -843,11 +835,6 @@ def _load(folder: Path, head: Record, *, verify: bool) -> LinearModel:
     shards = tuple(_read_shard(folder, entry, head["features"], verify) for entry in head["shards"])
     beside = store.read_beside(folder, head, verify)
     return LinearModel(shards, head["loss"], head["parameters"], *beside)
-
-
-def _unfinished(folder: Path) -> list[Entry]:
-    shards: list[Entry] = FORMAT.read(folder, store.UNFINISHED)["shards"]
-    return shards
 
 
 def _labels_in(entries: Iterable[Entry]) -> int:
@@ -975,7 +962,7 @@ def scores(model: LinearModel, features: FeaturesLike) -> Singles:
     array([[3., 1.]], dtype=float32)
     """
     model = checked(model)
-    matrix = checked_features(features, model.n_features)
+    matrix = training.checked_features(features, model.n_features)
     out = np.empty((matrix.shape[0], model.n_labels), dtype=np.float32)
     start = 0
     for part in model.shards:
@@ -1029,14 +1016,6 @@ class Ranking(NamedTuple):
         """Return the ranking of some labels."""
         p = self.propensity
         return self if p is None else self._replace(propensity=p[start:stop])
-
-
-class PredictsTop(Protocol):
-    """A trained estimator, also at the end of a pipeline."""
-
-    def predict_top(self, X: FeaturesLike, k: int, *, rank_by: str = ...) -> TopK:
-        """Return the k best labels of every row."""
-        ...
 
 
 def predict_top(
@@ -1108,7 +1087,7 @@ def predict_top(
     else:
         folder = _complete(Path(model).resolve())
         loaded = _load(*folder, verify=True)
-    rows = checked_features(features, loaded.n_features)
+    rows = training.checked_features(features, loaded.n_features)
     p = None if propensity is None else _validation.propensity(propensity, loaded.n_labels)
     ranking = Ranking(min(_validation.positive_int(k, "k"), loaded.n_labels), rank_by, p)
     if backend is None and by is None:
@@ -1219,9 +1198,11 @@ def best_labels(model: LinearModel, matrix: sp.csr_array, ranking: Ranking) -> T
 def _linked(model: LinearModel, ranking: Ranking) -> Linked:
     """Return the ranking of kernels; biases absorb 1/p where the link is exponential."""
     rank_by = ranking.rank_by
-    if not by_ratio(rank_by):
+    if not training.by_ratio(rank_by):
         return Linked(kernels.SCORE, np.ones(model.n_labels, dtype=np.float32), model.bias)
-    p = ranking_propensity(rank_by, ranking.propensity, model.n_labels, of="linear.predict_top")
+    p = training.ranking_propensity(
+        rank_by, ranking.propensity, model.n_labels, of="linear.predict_top"
+    )
     _validation.singles_propensity(p, f"ranking by {rank_by}")
     inverse = (1 / p).astype(np.float32)
     if model.loss == "softmax":

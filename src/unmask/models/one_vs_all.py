@@ -147,6 +147,7 @@ class State:
     kind: Kind
     mask: Singles
     scale: Floats
+    weight: Singles
     label: Ints
     status: Ints
     iterations: Ints
@@ -163,7 +164,6 @@ class State:
     u: Singles
     slope: Singles
     curve: Singles
-    weight: Singles
 
     def entries(self, lane: int | np.intp) -> tuple[Integers, Floats, Floats]:
         """Rows, pos and pos − cut of the label in a lane."""
@@ -222,35 +222,17 @@ def _state(problem: Problem) -> State:
     n, d, _ = problem.shape
     kind = KINDS[problem.recipe.loss] if problem.propensity is None else LIKELIHOOD
     curvature = problem.cost * kind.curvature * problem.squares
-    label, status, iterations = np.zeros((3, BLOCK), dtype=np.int64)
-    value, base, noise = np.zeros((3, BLOCK))
-    w, pull, direction, residual, q, h = (
-        np.zeros((d + 1, BLOCK), dtype=np.float32) for _ in range(6)
-    )
-    z, u, slope, curve = (np.zeros((n, BLOCK), dtype=np.float32) for _ in range(4))
     weight = np.ones(n) if problem.row_weights is None else problem.row_weights
     return State(
-        problem=problem,
-        kind=kind,
-        mask=np.zeros((4, BLOCK), dtype=np.float32),
-        scale=1.0 / (1.0 + curvature),
-        label=label,
-        status=status,
-        iterations=iterations,
-        value=value,
-        base=base,
-        noise=noise,
-        w=w,
-        pull=pull,
-        d=direction,
-        residual=residual,
-        q=q,
-        h=h,
-        z=z,
-        u=u,
-        slope=slope,
-        curve=curve,
-        weight=weight.astype(np.float32),
+        problem,
+        kind,
+        np.zeros((4, BLOCK), dtype=np.float32),
+        1.0 / (1.0 + curvature),
+        weight.astype(np.float32),
+        *np.zeros((3, BLOCK), dtype=np.int64),
+        *np.zeros((3, BLOCK)),
+        *(np.zeros((d + 1, BLOCK), dtype=np.float32) for _ in range(6)),
+        *(np.zeros((n, BLOCK), dtype=np.float32) for _ in range(4)),
     )
 
 

@@ -34,17 +34,8 @@ from unmask._typing import (
 )
 from unmask.data import Dataset
 from unmask.data.pairs import Judgement, pairs_that_are
-from unmask.models.training import (
-    BIASES,
-    BaseRecipe,
-    above_zero,
-    checked,
-    checked_rows,
-    no_propensities,
-    not_negative,
-    one_of,
-    optional,
-)
+from unmask.models import training
+from unmask.models.training import checked
 from unmask.propensity.mask_model import refuse_for_weights
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.corrections import with_values
@@ -63,7 +54,7 @@ SLICE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Recipe(BaseRecipe):
+class Recipe(training.BaseRecipe):
     """The parameters of a training.
 
     One-vs-all minimises ½‖w_j‖² + C Σ_i loss for every label j, pick-all-labels
@@ -107,23 +98,23 @@ class Recipe(BaseRecipe):
     """
 
     loss: str = "squared_hinge"
-    reduction: str = checked("ova", one_of(LOSSES, "reduction"))
+    reduction: str = checked("ova", training.one_of(LOSSES, "reduction"))
     correction: str | None = checked(
-        "vanilla", optional(one_of([*CORRECTIONS, *OF_LOGISTIC], "correction"))
+        "vanilla", training.optional(training.one_of([*CORRECTIONS, *OF_LOGISTIC], "correction"))
     )
     normalized: bool = False
     C: float = 1.0
-    l2: float | None = checked(None, optional(above_zero))
-    bias: str = checked("regularized", one_of(BIASES, "bias"))
-    tol: float = checked(4e-4, above_zero)
+    l2: float | None = checked(None, training.optional(training.above_zero))
+    bias: str = checked("regularized", training.one_of(training.BIASES, "bias"))
+    tol: float = checked(4e-4, training.above_zero)
     max_iter: int = checked(100, _validation.positive_int)
-    prune_below: float = checked(0.0, not_negative)
+    prune_below: float = checked(0.0, training.not_negative)
 
     def __post_init__(self) -> None:
         """Refuse what is out of range or cannot be combined."""
         super().__post_init__()
         if self.l2 is None:
-            above_zero(self.C, "C")
+            training.above_zero(self.C, "C")
         _validation.one_of(
             self.loss, LOSSES[self.reduction], f"loss for the reduction {self.reduction}"
         )
@@ -153,7 +144,7 @@ def prepare(
     Where `weights` are handed in, the recipe of the problem has the correction None.
     """
     judged = labels if isinstance(labels, Dataset) and labels.judgements is not None else None
-    x, y = checked_rows(features, labels.labels if isinstance(labels, Dataset) else labels)
+    x, y = training.checked_rows(features, labels.labels if isinstance(labels, Dataset) else labels)
     if weights is not None:
         weighed, recipe = replace(weights), replace(recipe, correction=None)
     elif recipe.correction == LIKELIHOOD:
@@ -169,7 +160,7 @@ def prepare(
 def _likelihood_propensity(propensity: PropensityLike | None, n_labels: int) -> Floats:
     """One propensity per label, for labels that are not observed as well."""
     if propensity is None:
-        raise no_propensities(LIKELIHOOD, of="linear.train")
+        raise training.no_propensities(LIKELIHOOD, of="linear.train")
     if sp.issparse(propensity):
         raise ValueError(
             "the likelihood of observed labels needs one propensity per label, for the pairs that "
@@ -213,7 +204,7 @@ def weigh(
             "training itself does; a plan of unbiased training says what a fifth of it takes."
         )
     if propensity is None and recipe.correction != "vanilla":
-        raise no_propensities(recipe.correction, of="linear.train")
+        raise training.no_propensities(recipe.correction, of="linear.train")
     correct = CORRECTIONS[recipe.correction]
     return correct(labels, propensity, normalized=recipe.normalized, reduction=recipe.reduction)
 

@@ -318,6 +318,11 @@ class Format(NamedTuple):
         kept = [each for each in head[kind] if where(each) != where(entry)]
         _write_manifest(folder, {**head, kind: sorted([*kept, entry], key=where)})
 
+    def begun(self, folder: Path, kind: str) -> list[Entry]:
+        """Return the pieces that the unfinished model has so far."""
+        pieces: list[Entry] = self.read(folder, UNFINISHED)[kind]
+        return pieces
+
     def finish(self, folder: Path) -> None:
         """Put the new manifest in the old one's place; remove files that only the old one named."""
         os.replace(folder / UNFINISHED, folder / MANIFEST)

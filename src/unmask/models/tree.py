@@ -29,6 +29,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,46 +57,12 @@ from unmask._typing import (
 )
 from unmask.data import Dataset
 from unmask.data.texts import Vocabulary
-from unmask.models import store
+from unmask.models import store, training, tree_model
 from unmask.models.one_vs_all import START, solve_smooth
 from unmask.models.problem import Problem, Recipe, Solution
 from unmask.models.store import Beside, Earlier
-from unmask.models.training import (
-    BIASES,
-    PROCESS,
-    BasePlan,
-    BaseRecipe,
-    Done,
-    Work,
-    above_zero,
-    checked,
-    checked_rows,
-    counter,
-    keeping,
-    no_propensities,
-    not_negative,
-    one_of,
-    optional,
-    spread_labels,
-    warn_unconverged,
-)
-from unmask.models.tree_model import (
-    FORMAT,
-    Nodes,
-    Part,
-    Shape,
-    Subtree,
-    Tree,
-    TreeModel,
-    depth_of,
-    halves,
-    load,
-    read_shape,
-    split_bits,
-    unchangeable,
-    write_part,
-    write_shape,
-)
+from unmask.models.training import checked
+from unmask.models.tree_model import Nodes, Part, Shape, Subtree, Tree, TreeModel
 from unmask.models.tree_search import predict_top
 from unmask.parallel import LocalRunner
 from unmask.predictions import TopK
@@ -130,12 +97,8 @@ def _leaf(value: int, name: str) -> None:
     _validation.in_range(_validation.positive_int(value, name), name, 1, MOST_CHILDREN // 2)
 
 
-def _seed(value: int, name: str) -> None:
-    _validation.in_range(value, name, 0, 2**20)
-
-
 @dataclass(frozen=True)
-class TreeRecipe(BaseRecipe):
+class TreeRecipe(training.BaseRecipe):
     """The parameters of a label tree.
 
     Every node minimises, for each of its children, ½‖w‖² + C Σ_i loss over the rows that reach it.
@@ -190,18 +153,18 @@ class TreeRecipe(BaseRecipe):
     0.2
     """
 
-    loss: str | None = checked(None, one_of(LOSSES, "loss of a label tree"))
-    correction: str = checked("vanilla", one_of(CORRECTIONS, "correction of a label tree"))
+    loss: str | None = checked(None, training.one_of(LOSSES, "loss of a label tree"))
+    correction: str = checked("vanilla", training.one_of(CORRECTIONS, "correction of a label tree"))
     n_trees: int = checked(3, _validation.positive_int)
     arity: int = checked(32, _arity)
     leaf: int = checked(24, _leaf)
-    C: float = checked(1.0, above_zero)
-    bias: str = checked("regularized", one_of(BIASES, "bias"))
-    tol: float | None = checked(None, optional(above_zero))
-    forcing: float = checked(0.5, above_zero)
+    C: float = checked(1.0, training.above_zero)
+    bias: str = checked("regularized", training.one_of(training.BIASES, "bias"))
+    tol: float | None = checked(None, training.optional(training.above_zero))
+    forcing: float = checked(0.5, training.above_zero)
     max_iter: int = checked(100, _validation.positive_int)
-    prune_below: float = checked(0.1, not_negative)
-    seed: int = checked(0, _seed)
+    prune_below: float = checked(0.1, training.not_negative)
+    seed: int = checked(0, partial(_validation.in_range, low=0, high=2**20))
 
     def __post_init__(self) -> None:
         """Settle the loss, and refuse what is out of range."""
@@ -270,11 +233,11 @@ def prepare(
                 f"({setting('model', 'linear', of='tree.train')}), or leave the judgements out."
             )
         labels = labels.labels
-    x, y = checked_rows(features, labels)
+    x, y = training.checked_rows(features, labels)
     weight = y
     if recipe.counting:
         if propensity is None:
-            raise no_propensities(recipe.correction, of="tree.train")
+            raise training.no_propensities(recipe.correction, of="tree.train")
         weight = weights.unbiased(y, propensity).pos
     order = np.argsort(np.diff(x.indptr), kind="stable")
     x, columns = x[order], weight[order].tocsc()
@@ -338,12 +301,14 @@ def train(
     recipe = recipe or TreeRecipe()
     data = prepare(features, labels, recipe, propensity)
     shapes = _shapes(data, recipe)
-    solved: dict[Subtree, Done] = {}
+    solved: dict[Subtree, training.Done] = {}
     with parallel.connect(backend) as runner:
-        Work(train_part, write_part, Common(data, shapes, recipe), _tasks(shapes)).run(
+        training.Work(
+            train_part, tree_model.write_part, Common(data, shapes, recipe), _tasks(shapes)
+        ).run(
             runner,
             lambda task, done: solved.update({task: done}),
-            counter(progress, data.n_labels * recipe.n_trees),
+            training.counter(progress, data.n_labels * recipe.n_trees),
         )
     _warn(sum(done.log for done in solved.values()), recipe)
     parts = {(task.tree, task.part): done.piece for task, done in solved.items()}
@@ -420,23 +385,23 @@ def train_to(
     earlier = None if first is None else _First(Path(first).resolve())
     digest = _digest(*data.x)
     fingerprint = _fingerprint(data, digest, recipe, beside, earlier)
-    note, exhausted = counter(progress, total), 0
+    note, exhausted = training.counter(progress, total), 0
     with store.own_folder(folder):
-        before = FORMAT.earlier(folder, fingerprint) if resume else Earlier(folder)
+        before = tree_model.FORMAT.earlier(folder, fingerprint) if resume else Earlier(folder)
         shapes = _stored_shapes(before, data.n_labels)
         if shapes is None:
             shapes, before = _shapes(data, recipe, earlier), Earlier(folder)
         kept = before.pieces("parts")
         if before.whole and len(kept) == len(_tasks(shapes)):
-            FORMAT.remove_unlisted(folder)
+            tree_model.FORMAT.remove_unlisted(folder)
             note(total)
-            return load(folder, verify=False)
-        manifest = FORMAT.header(
+            return tree_model.load(folder, verify=False)
+        manifest = tree_model.FORMAT.header(
             recipe.settled_loss, data.n_labels, data.n_features, recipe.parameters, fingerprint
         )
-        entries = [write_shape(folder, t, shape) for t, shape in enumerate(shapes)]
-        FORMAT.begin(folder, {**manifest, "shapes": entries, "parts": kept}, beside)
-        FORMAT.remove_unlisted(folder)
+        entries = [tree_model.write_shape(folder, t, shape) for t, shape in enumerate(shapes)]
+        tree_model.FORMAT.begin(folder, {**manifest, "shapes": entries, "parts": kept}, beside)
+        tree_model.FORMAT.remove_unlisted(folder)
         finished = {(entry["tree"], entry["part"]) for entry in kept}
         left = []
         for task in _tasks(shapes):
@@ -453,20 +418,20 @@ def train_to(
             exhausted += out_of_steps
 
         def labels_kept() -> int:
-            parts = FORMAT.read(folder, store.UNFINISHED)["parts"]
+            parts = tree_model.FORMAT.begun(folder, "parts")
             there = {(entry["tree"], entry["part"]) for entry in parts}
             return sum(task.n_labels for task in _tasks(shapes) if task[:2] in there)
 
         with (
             parallel.connect(backend if left else None) as runner,
-            keeping(folder, labels_kept, total),
+            training.keeping(folder, labels_kept, total),
         ):
-            Work(train_part, write_part, Common(data, shapes, recipe), left).run_into(
-                folder, FORMAT, "parts", runner, report, note
-            )
+            training.Work(
+                train_part, tree_model.write_part, Common(data, shapes, recipe), left
+            ).run_into(folder, tree_model.FORMAT, "parts", runner, report, note)
         _warn(exhausted, recipe)
-        FORMAT.finish(folder)
-        return load(folder, verify=False)
+        tree_model.FORMAT.finish(folder)
+        return tree_model.load(folder, verify=False)
 
 
 class Common(NamedTuple):
@@ -491,7 +456,9 @@ def _tasks(shapes: Sequence[Shape]) -> list[Subtree]:
 
 def _warn(exhausted: int, recipe: TreeRecipe) -> None:
     if exhausted:
-        warn_unconverged(f"{exhausted} children of nodes", recipe.max_iter, of="tree.train")
+        training.warn_unconverged(
+            f"{exhausted} children of nodes", recipe.max_iter, of="tree.train"
+        )
 
 
 def _shapes(
@@ -502,11 +469,11 @@ def _shapes(
     if earlier is not None:
         earlier.refuse_other(data, recipe)
         return tuple(_extended(shape, vectors) for shape in earlier.shapes)
-    depth = depth_of(data.n_labels, recipe.leaf)
-    bounds = unchangeable(halves(data.n_labels, depth))
-    bits = split_bits(depth, recipe.arity)
+    depth = tree_model.depth_of(data.n_labels, recipe.leaf)
+    bounds = tree_model.unchangeable(tree_model.halves(data.n_labels, depth))
+    bits = tree_model.split_bits(depth, recipe.arity)
     return tuple(
-        Shape(unchangeable(clustered(vectors, depth, recipe.seed + t)), bounds, bits)
+        Shape(tree_model.unchangeable(clustered(vectors, depth, recipe.seed + t)), bounds, bits)
         for t in range(recipe.n_trees)
     )
 
@@ -533,16 +500,20 @@ def _extended(shape: Shape, vectors: sp.csr_array) -> Shape:
     leaves = np.r_[leaf_of, chosen]
     places = np.argsort(leaves, kind="stable")
     order = np.r_[shape.order, new][places].astype(np.int32)
-    return Shape(unchangeable(order), unchangeable(np.r_[0, np.cumsum(sizes)]), shape.bits)
+    return Shape(
+        tree_model.unchangeable(order),
+        tree_model.unchangeable(np.r_[0, np.cumsum(sizes)]),
+        shape.bits,
+    )
 
 
 class _First:
     """The folder of a model to start from: its shapes, and its parts by their marks."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.head = folder, FORMAT.read(folder)
+        self.folder, self.head = folder, tree_model.FORMAT.read(folder)
         self.shapes = [
-            read_shape(folder, entry, self.head["labels"], verify=True)
+            tree_model.read_shape(folder, entry, self.head["labels"], verify=True)
             for entry in self.head["shapes"]
         ]
         self.parts = {entry["mark"]: entry for entry in self.head["parts"] if entry["mark"]}
@@ -572,7 +543,9 @@ class _First:
         name = f"part-{task.tree:04d}-{task.part:06d}-{entry['sha256'][:16]}.safetensors"
         with source.open("rb") as old, _io.atomic_write(folder / name, follow=False) as new:
             shutil.copyfileobj(old, new)
-        FORMAT.add(folder, "parts", {**entry, "file": name, "tree": task.tree, "part": task.part})
+        tree_model.FORMAT.add(
+            folder, "parts", {**entry, "file": name, "tree": task.tree, "part": task.part}
+        )
         return True
 
 
@@ -631,7 +604,7 @@ def _stored_shapes(earlier: Earlier, n_labels: int) -> tuple[Shape, ...] | None:
     entries = earlier.pieces("shapes")
     if earlier.head is None or entries != earlier.head["shapes"]:
         return None
-    return tuple(read_shape(earlier.folder, e, n_labels, verify=False) for e in entries)
+    return tuple(tree_model.read_shape(earlier.folder, e, n_labels, verify=False) for e in entries)
 
 
 # The order of labels
@@ -672,7 +645,7 @@ def clustered(vectors: sp.csr_array, depth: int, seed: int) -> Indices:
     z = Rows(vectors.indptr.astype(np.int64), vectors.indices, vectors.data)
     order = np.arange(n_labels, dtype=np.int32)
     for level in range(depth):
-        bounds = halves(n_labels, level)
+        bounds = tree_model.halves(n_labels, level)
 
         def work(first: int, last: int, level: int = level, bounds: Ints = bounds) -> None:
             centres = np.zeros((d, 2), dtype=np.float32)
@@ -733,7 +706,7 @@ def _level(nodes: list[_Packed]) -> Nodes:
         starts(len(node.bias) for node in nodes),
         np.concatenate([node.bias for node in nodes]),
     )  # fmt: skip
-    return Nodes(*(unchangeable(array) for array in joined._asdict().values()))
+    return Nodes(*(tree_model.unchangeable(array) for array in joined._asdict().values()))
 
 
 def _train_node(
@@ -836,7 +809,7 @@ def _start(bias: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreePlan(BasePlan):
+class TreePlan(training.BasePlan):
     """What training trees will need: memory in bytes, time in seconds.
 
     Attributes
@@ -908,12 +881,14 @@ def plan(
     recipe = recipe or TreeRecipe()
     _validation.positive_int(sample, "sample")
     data = prepare(features, labels, recipe, propensity)
-    depth = depth_of(data.n_labels, recipe.leaf)
-    bits = split_bits(depth, recipe.arity)
+    depth = tree_model.depth_of(data.n_labels, recipe.leaf)
+    bits = tree_model.split_bits(depth, recipe.arity)
     leaves = 1 << sum(bits)
     shape = Shape(np.arange(leaves, dtype=np.int32), np.arange(leaves + 1), bits)
     seconds, stored, sampled = _measure(data, recipe, sample)
-    growth = 1 + (math.log2(data.n_labels / sampled) / (depth_of(sampled, recipe.leaf) + 2))
+    growth = 1 + (
+        math.log2(data.n_labels / sampled) / (tree_model.depth_of(sampled, recipe.leaf) + 2)
+    )
     per_label = seconds / sampled * growth * recipe.n_trees
     threads = _kernels.threads()
     return TreePlan(
@@ -935,7 +910,7 @@ def plan(
 
 def _measure(data: TrainingRows, recipe: TreeRecipe, sample: int) -> tuple[float, int, int]:
     """Seconds and bytes of one tree of some labels, and how many; compiled code is loaded."""
-    picked = spread_labels(np.diff(data.starts), sample)
+    picked = training.spread_labels(np.diff(data.starts), sample)
     x = sp.csr_array(
         (data.x.data, data.x.indices.view(np.int32), data.x.indptr), (data.n, data.n_features)
     )
@@ -961,7 +936,7 @@ def memory(data: TrainingRows, recipe: TreeRecipe, threads: int) -> int:
     entries = int(np.diff(data.x.indptr)[data.rows].sum())
     clustering = 2 * 8 * entries
     root = (20 * LANES + 88) * data.n + 16 * len(data.x.data) + (20 * LANES + 68) * data.n_features
-    return PROCESS + 2 * features + max(clustering, threads * root)
+    return training.PROCESS + 2 * features + max(clustering, threads * root)
 
 
 def predict_unseen(

@@ -23,7 +23,7 @@ import itertools
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -47,49 +47,10 @@ from unmask._typing import (
 from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.metrics import METRICS
-from unmask.models import KINDS, linear, tree
-from unmask.models.judging import (
-    BALANCED,
-    OF_COUNTS,
-    Judge,
-    Judged,
-    Trust,
-    difference_error,
-    judge_of,
-    labels_of,
-    matrix_of,
-    misfit,
-    of_labels,
-    tempered,
-    trust,
-)
+from unmask.models import KINDS, judging, linear, search, tree
+from unmask.models.judging import Judge, Judged, Trust, matrix_of
 from unmask.models.problem import Recipe
-from unmask.models.search import (
-    CLEARLY,
-    CLIMBED,
-    CORRECTIONS,
-    CROSSED,
-    FOLLOWED,
-    LAST,
-    OF_LEVEL,
-    TAUS,
-    TOGETHER,
-    Family,
-    Models,
-    Records,
-    Rows,
-    Task,
-    Tried,
-    arrange,
-    families,
-    judged,
-    path,
-    plainness,
-    predict,
-    sample_labels,
-    train,
-    worth,
-)
+from unmask.models.search import Family, Models, Rows, Task, Tried, worth
 from unmask.models.training import RANKINGS, UnconvergedWarning, counter
 from unmask.models.tree import TreeRecipe
 from unmask.models.tree_search import predict_top
@@ -115,7 +76,7 @@ def tune(
     metric: str = "R@5",
     *,
     losses: Sequence[str] = LOSSES,
-    tau: Sequence[float] = TAUS,
+    tau: Sequence[float] = search.TAUS,
     rank_by: Sequence[str] = RANKINGS,
     costs: Sequence[float] | None = None,
     audit: Judgements | None = None,
@@ -201,10 +162,10 @@ def tune(
     _validation.same_rows(x, matrix_of(y), "features", "labels")
     if x.shape[0] < 4:
         raise ValueError(f"tuning needs at least 4 rows to hold some out; got {x.shape[0]}.")
-    judged_by = None if propensity is None else tempered(propensity, 1.0)
+    judged_by = None if propensity is None else judging.tempered(propensity, 1.0)
     p = None if judged_by is None else _validation.propensity(judged_by, matrix_of(y).shape[1])
     for loss in losses:
-        _validation.one_of(loss, CORRECTIONS, "loss")
+        _validation.one_of(loss, search.CORRECTIONS, "loss")
     if not losses:
         raise ValueError("losses is empty; name at least one, such as 'logistic'.")
     for strength in tau:
@@ -215,20 +176,21 @@ def tune(
         _validation.in_range(cost, "costs", np.finfo(float).tiny, np.finfo(float).max)
     if costs is not None and not len(costs):
         raise ValueError("costs is empty; name at least one, such as 1.0.")
-    judge = judge_of(metric, judged_by, audit)
+    judge = judging.judge_of(metric, judged_by, audit)
     some, judge = _sampled(y, judge, seed)
-    rows = arrange(x, labels_of(y, some), None if p is None else p[some], judge, recipe or Recipe(),
-                   seed)  # fmt: skip
-    tried_by = families(losses, tau, rank_by, judged_by)
+    own = judging.labels_of(y, some)
+    p_of_some = None if p is None else p[some]
+    rows = search.arrange(x, own, p_of_some, judge, recipe or Recipe(), seed)
+    tried_by = search.families(losses, tau, rank_by, judged_by)
     with warnings.catch_warnings(), parallel.connect(backend) as runner:
         warnings.simplefilter("ignore", UnconvergedWarning)  # of models that only compete
         plain = {} if p is None else _plain_models(rows, tried_by, costs)
         standing = Trust(1.0) if p is None else _standing(rows, plain)
         rows, tried_by = _trusting(rows, tried_by, standing)
-        search = _Search(runner, rows, tried_by, costs, Records(store, rows), standing.tau)
-        search.run(plain, progress)
-        because, chosen, best, error = search.chosen(raised=costs is None and audit is None)
-        tried = search.climbed([chosen.family.trained])
+        rounds = _Search(runner, rows, tried_by, costs, search.Records(store, rows), standing.tau)
+        rounds.run(plain, progress)
+        because, chosen, best, error = rounds.chosen(raised=costs is None and audit is None)
+        tried = rounds.climbed([chosen.family.trained])
     if store is not None:
         _io.pack_records(store)
     family = chosen.family
@@ -335,7 +297,7 @@ def tune_tree(
         raise ValueError("there is nothing to try; name at least one loss and one of costs.")
     base = recipe or TreeRecipe()
     p = None if propensity is None else _validation.propensity(propensity, y.shape[1])
-    judge = judge_of(metric, propensity, None)
+    judge = judging.judge_of(metric, propensity, None)
     order = np.random.default_rng(seed).permutation(x.shape[0])
     held, kept = np.split(order, [x.shape[0] // HELD_OUT])
     corrections = ("vanilla",) if p is None else ("vanilla", "counts")
@@ -557,12 +519,12 @@ def choose(
     """
     best = max(finalists, key=worth)
     if not np.isfinite(worth(best)):
-        plainest = min(finalists, key=lambda each: plainness(each.family))
+        plainest = min(finalists, key=lambda each: search.plainness(each.family))
         return Because.ALONE, plainest, plainest, 0.0
     plain = [each for each in finalists if not each.family.corrected]
     if best.family.corrected and plain:
         second = max(plain, key=worth)
-        error = difference_error(best.judged, second.judged)
+        error = judging.difference_error(best.judged, second.judged)
         if best.judged.value - second.judged.value <= margin * error:
             return Because.PLAINER, second, best, error
     return Because.BEST if len(finalists) > 1 else Because.ALONE, best, best, 0.0
@@ -602,7 +564,7 @@ def towards_usual(cost: float, family: Family, *, by_formula: bool = False) -> f
     >>> towards_usual(30.0, Family("logistic"), by_formula=True)
     5.3
     """
-    usual = _middle(path(family, None))
+    usual = _middle(search.path(family, None))
     kept = KEPT_BY_FORMULA if by_formula else KEPT
     return float(f"{usual * (cost / usual) ** kept:.2g}")
 
@@ -657,9 +619,9 @@ def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[I
     matrix = matrix_of(labels)
     if judge.audit is not None:
         return np.arange(matrix.shape[1]), judge
-    some = sample_labels(matrix, seed)
+    some = search.sample_labels(matrix, seed)
     k = max(1, round(judge.places * len(some) / max(1, matrix.shape[1])))
-    p = None if judge.propensity is None else of_labels(judge.propensity, some)
+    p = None if judge.propensity is None else judging.of_labels(judge.propensity, some)
     name = judge.metric.partition("@")[0]
     return some, replace(judge, metric=f"{name}@{k}", propensity=p)
 
@@ -673,19 +635,19 @@ def _plain_models(
     """
     plain = [family for family in tried_by if not family.corrected]
     family = next((each for each in plain if each.loss == Recipe().loss), plain[0])
-    cost = _middle(path(family, costs))
-    return {Task(0, family, ("score",), (cost,)): train(rows, 0, family, cost)}
+    cost = _middle(search.path(family, costs))
+    return {Task(0, family, ("score",), (cost,)): search.train(rows, 0, family, cost)}
 
 
 def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
     """What the predictions of plain models say of the propensities."""
-    tops = [predict(rows, 0, task.family, models) for task, models in plain.items()]
+    tops = [search.predict(rows, 0, task.family, models) for task, models in plain.items()]
     labels = rows.labels_judged_on(0)
-    standing = trust(tops, labels, np.asarray(rows.propensity))
+    standing = judging.trust(tops, labels, np.asarray(rows.propensity))
     if not standing.tau or rows.judge.propensity is None:
         return standing
-    stated = tempered(rows.judge.propensity, standing.tau)
-    doubts = misfit(tops, labels, replace(rows.judge, propensity=stated))
+    stated = judging.tempered(rows.judge.propensity, standing.tau)
+    doubts = judging.misfit(tops, labels, replace(rows.judge, propensity=stated))
     return replace(standing, independent=not doubts, evidence=(*standing.evidence, *doubts))
 
 
@@ -697,13 +659,15 @@ def _trusting(
         return rows, tried_by
     p = standing.left_of(np.asarray(rows.propensity))
     if standing.tau == 0:
-        judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=BALANCED,
+        judge = replace(rows.judge, metric=f"R@{rows.judge.places}", estimator=judging.BALANCED,
                         propensity=None)  # fmt: skip
-        tried_by = tuple(f for f in tried_by if f.correction in OF_LEVEL and f.rank_by == "score")
+        tried_by = tuple(
+            f for f in tried_by if f.correction in search.OF_LEVEL and f.rank_by == "score"
+        )
         of_level = {f.loss for f in tried_by if f.corrected}
         tried_by = tuple(f for f in tried_by if f.loss in (of_level or {f.loss}))
         return replace(rows, propensity=p, judge=judge), tried_by
-    judge = replace(rows.judge, propensity=tempered(rows.judge.propensity, standing.tau))
+    judge = replace(rows.judge, propensity=judging.tempered(rows.judge.propensity, standing.tau))
     if not standing.independent:
         judge = judge.by_precision
         tried_by = tuple(family for family in tried_by if not family.normalized)
@@ -719,7 +683,7 @@ class _Search:
         rows: Rows,
         tried_by: Sequence[Family],
         costs: Sequence[float] | None,
-        records: Records,
+        records: search.Records,
         trusted: float,
     ) -> None:
         self.runner, self.rows, self.records, self.trusted = runner, rows, records, trusted
@@ -735,7 +699,7 @@ class _Search:
     def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
         """All rounds but the last; some plain models are there already."""
         first = self._first()
-        total, done = len(first) + CLIMBED + LAST + 3, 0
+        total, done = len(first) + search.CLIMBED + search.LAST + 3, 0
 
         def note() -> None:
             nonlocal done
@@ -767,7 +731,7 @@ class _Search:
                     and self._known(family)), key=worth)  # fmt: skip
         best = best if self.costs is not None else _raised(best, self.tried)
         ahead = [each for each in others
-                 if _behind(best, self._top(each), FOLLOWED, unknown=True)]  # fmt: skip
+                 if _behind(best, self._top(each), search.FOLLOWED, unknown=True)]  # fmt: skip
         self.climbed(ahead)
         if not ahead:
             self.left = {usual.loss}
@@ -780,10 +744,10 @@ class _Search:
         compared = [t for t in self.tried if not t.rung]
         plain = max((t for t in compared if t.family.loss in self.left and not t.family.corrected),
                     key=worth)  # fmt: skip
-        last = [*(self._top(family) for family in self._best(LAST)), plain]
+        last = [*(self._top(family) for family in self._best(search.LAST)), plain]
         last = list({each.family: each for each in last}.values())
         if self.rows.judge.audit is not None:
-            last = self._fully(last, CROSSED)
+            last = self._fully(last, search.CROSSED)
             return choose([_raised(each, self.tried) for each in last] if raised else last)
         summed = all(each.judged.without for each in last)
         last = last if summed else self._fully(last, 1)
@@ -792,18 +756,18 @@ class _Search:
         corrected = [each for each in last if each.family.corrected and np.isfinite(worth(each))]
         if not chosen.family.corrected and corrected and self.rows.judge.by_independence:
             other = max(corrected, key=worth)
-            both = self._walked([chosen, other], TOGETHER)
+            both = self._walked([chosen, other], search.TOGETHER)
             if choose(both)[1].family == other.family:
                 because, chosen, best = Because.TOGETHER, other, chosen
         if because is Because.PLAINER and len(self.rows.folds) > 1:
-            both = self._fully([chosen, best], CROSSED)
+            both = self._fully([chosen, best], search.CROSSED)
             return choose([_raised(each, self.tried) for each in both] if raised else both)
         if not summed:
             return because, chosen, best, error
         rival, alone = max(compared, key=worth), (Because.BEST, Because.ALONE)
         if because in alone and rival.family.loss not in self.left and worth(rival) > worth(chosen):
             because, best = Because.USUAL, rival
-            error = difference_error(rival.judged, chosen.judged)
+            error = judging.difference_error(rival.judged, chosen.judged)
         fully = {each.family: each for each in self._fully([chosen, best], 1)}
         return because, fully[chosen.family], fully[best.family], error
 
@@ -819,12 +783,12 @@ class _Search:
         """Plain models by the judge that is left, and by all rankings."""
         for task, models in plain.items():
             asked = task._replace(rankings=self.rankings[task.family])
-            for tried, top in judged(self.rows, asked, task.costs[0], models):
+            for tried, top in search.judged(self.rows, asked, task.costs[0], models):
                 self.tried.append(tried)
                 self.records.tops[tried.family, tried.cost] = top
 
     def _path(self, family: Family) -> tuple[float, ...]:
-        return path(family, self.costs)
+        return search.path(family, self.costs)
 
     def _first(self) -> list[Family]:
         """Of every loss one correction, the last of `CORRECTIONS`; the plain training if none."""
@@ -856,15 +820,12 @@ class _Search:
         """The best training and corrections that may be as good with another C."""
         best, *others = [self._top(family) for family in self._best(len(self.rankings))]
         corrected = [each for each in others if each.family.trained.corrected]
-        close = [each for each in corrected if not _behind(each, best, FOLLOWED)]
-        return [each.family.trained for each in [best, *close][:CLIMBED]]
+        close = [each for each in corrected if not _behind(each, best, search.FOLLOWED)]
+        return [each.family.trained for each in [best, *close][: search.CLIMBED]]
 
     def _top(self, trained: Family) -> Tried:
         """Where candidates were compared, the best of a training."""
         return max((t for t in self.tried if t.family.trained == trained and not t.rung), key=worth)
-
-    def _best_cost(self, trained: Family) -> float:
-        return self._top(trained).cost
 
     def _beside_best(self) -> list[tuple[Family, float]]:
         """Where the best training has its C: other corrections of its loss, and plain trainings.
@@ -876,7 +837,7 @@ class _Search:
         asked = {_order(family): family for family in sorted(self.rankings, key=lambda f: f.tau)
                  if family.loss == leader.loss and family.corrected}  # fmt: skip
         (plain,) = self._best(1, plain=True)
-        behind = self.trusted and _behind(self._top(plain), self._top(leader), CLEARLY)
+        behind = self.trusted and _behind(self._top(plain), self._top(leader), search.CLEARLY)
         near = [] if behind else [
             family for family in self.rankings
             if not family.corrected and (family == plain or family.loss == leader.loss)
@@ -921,14 +882,14 @@ def _middle(costs: Sequence[float]) -> float:
 
 def _order(family: Family) -> int:
     """The place of a correction among those of its loss."""
-    return CORRECTIONS[family.loss].index((family.correction, family.normalized))
+    return search.CORRECTIONS[family.loss].index((family.correction, family.normalized))
 
 
 def _behind(each: Tried, best: Tried, errors: float, *, unknown: bool = False) -> bool:
     """By more than so many standard errors of the difference; where those are `unknown`, so."""
     if not (each.judged.without and best.judged.without):
         return unknown and worth(best) > worth(each)
-    return worth(best) - worth(each) > errors * difference_error(best.judged, each.judged)
+    return worth(best) - worth(each) > errors * judging.difference_error(best.judged, each.judged)
 
 
 def named(tried: Tried) -> Record:
@@ -967,25 +928,20 @@ def summary_table(record: Record) -> report.Table:
 
 def chart(record: Record) -> report.Panels:
     """The value over C of all that was tried, from plain values."""
-    rungs = sorted({each["rung"] for each in record["tried"]})
     charts = []
-    for rung in rungs:
+    for rung in sorted({each["rung"] for each in record["tried"]}):
         mine = [each for each in record["tried"] if each["rung"] == rung]
-        names = list(dict.fromkeys(each["family"] for each in mine))
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for each in mine:
+            lines.setdefault(each["family"], []).append((each["C"], each["value"]))
         series = [
-            report.Series(name, *zip(*sorted(_points(mine, name)), strict=True)) for name in names
+            report.Series(name, *zip(*sorted(points), strict=True))
+            for name, points in lines.items()
         ]
         title = f"trained on {mine[0]['rows']:,} rows"
-        x, y = (
-            report.Axis("C", log=True),
-            report.Axis(f"{record['judged_by']} ({record['estimator']})"),
-        )
-        charts.append(report.Chart("lines", series, title=title, x=x, y=y))
+        y = report.Axis(f"{record['judged_by']} ({record['estimator']})")
+        charts.append(report.Chart("lines", series, title=title, x=report.Axis("C", log=True), y=y))
     return report.Panels(charts, columns=min(3, len(charts)), title="What was tried")
-
-
-def _points(tried: Iterable[Record], family: str) -> list[tuple[float, float]]:
-    return [(each["C"], each["value"]) for each in tried if each["family"] == family]
 
 
 def _sign(record: Record) -> float:
@@ -1021,14 +977,14 @@ def _choice(tuned: Tuned) -> str:
 
 
 def _refutation(trust: Trust) -> list[str]:
-    doubts = [each.sentence for each in trust.evidence if each.kind in OF_COUNTS]
+    doubts = [each.sentence for each in trust.evidence if each.kind in judging.OF_COUNTS]
     doubted = [] if trust.independent else [
         f"Labels of a row seem to be lost together ({'; '.join(doubts)}), so trainings were judged "
         "by unbiased precision, which holds then, too."
     ]  # fmt: skip
     if trust.tau == 1:
         return doubted
-    said = [each.sentence for each in trust.evidence if each.kind not in OF_COUNTS]
+    said = [each.sentence for each in trust.evidence if each.kind not in judging.OF_COUNTS]
     if trust.test is not None:
         about = trust.test.values
         share, p = (format_value(about[name], ".0%") for name in ("observed_share", "propensity"))
