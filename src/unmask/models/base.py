@@ -624,7 +624,7 @@ def repeated_rows(weights: Floats) -> Ints | None:
 
 
 def with_row_weights(labels: Weights, rows: Floats, *, reduction: str) -> Weights:
-    """Label weights whose loss counts every row as much as its weight says.
+    """Return label weights whose loss counts every row as much as its weight says.
 
     A softmax looks at observed labels alone, whose weights are multiplied. One-vs-all counts a
     label that is not observed once; for it to count otherwise, every pair of a row and a label has
@@ -672,7 +672,7 @@ class Targets:
     judgements: sp.csr_array | None = None
 
     def judged(self, judgements: MatrixLike | None) -> sp.csr_array | Dataset:
-        """The labels, with judgements of their pairs where there are any (these, or their own)."""
+        """Return the labels, with judgements of their pairs if there are any (own, or these)."""
         own = self.judgements if judgements is None else judgements
         return self.labels if own is None else Dataset(None, self.labels, judgements=own)
 
@@ -685,7 +685,7 @@ class Targets:
 
 
 def read_targets(values: object) -> Targets:
-    """Labels in any of the forms above; ValueError if they are none of them."""
+    """Return labels in any of the forms above; ValueError if they are none of them."""
     if values is None:
         raise ValueError(
             "training requires y to be passed, but the target y is None; give a 0/1 label matrix "
@@ -719,7 +719,7 @@ def read_targets(values: object) -> Targets:
 
 
 def _name_lists(values: Any) -> Sequence[object] | None:
-    """The rows as lists of names; None if these are no names."""
+    """Return the rows as lists of names; None if these are no names."""
     if hasattr(values, "tolist") and getattr(values, "ndim", None) in (1, 2):
         if values.ndim == 2 and values.dtype.kind in "US":
             return [[name for name in row if name] for row in values.tolist()]
@@ -753,7 +753,7 @@ def shown(chosen: np.ndarray[Any, Any], targets: Targets, output: str | None) ->
 
 
 def _checked(X: MatrixLike) -> MatrixLike:
-    """Features checked before scikit-learn reads them: it follows indices and drops masks."""
+    """Check features before scikit-learn reads them: it follows indices and drops masks."""
     if sp.issparse(X):
         return _validation.matrix(X, name="features", column="feature")
     if isinstance(X, np.ma.MaskedArray) or _validation.is_tensor(X):
@@ -762,7 +762,7 @@ def _checked(X: MatrixLike) -> MatrixLike:
 
 
 def _in_order(estimator: BaseEstimator, X: Any) -> Any:
-    """A data frame with the columns in the order of those of training; others as they are."""
+    """Return a data frame with the columns in the order of training; others as they are."""
     names = getattr(estimator, "feature_names_in_", None)
     columns = getattr(X, "columns", None)
     if names is None or columns is None:
@@ -781,7 +781,7 @@ def on_threads(n_jobs: int | None) -> AbstractContextManager[None]:
 
 
 def reporter() -> Progress:
-    """A bar by tqdm, which knows terminals and notebooks; without it, lines on standard error."""
+    """Return a bar by tqdm, which knows terminals and notebooks; without it, lines of text."""
     try:
         from tqdm.auto import tqdm
     except ImportError:

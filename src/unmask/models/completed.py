@@ -70,7 +70,7 @@ STRONGER = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """What the missing labels of training rows probably are.
+    """Probabilities of the missing labels of training rows, and weights made of them.
 
     Parameters
     ----------
@@ -191,13 +191,13 @@ def completion(
 
 
 def _trainings(rounds: int) -> int:
-    """How many models so many rounds train: every fold's own, and those its targets need."""
+    """Count the models of so many rounds: every fold's own, and those its targets need."""
     return FOLDS * (_trainings(rounds - 1) + 1) if rounds else 0
 
 
 @dataclass(frozen=True, eq=False)
 class _Rounds:
-    """What all rounds share; `note` is told of every model that is trained."""
+    """The parameters that all rounds share; `note` is called after every training."""
 
     stated: PropensityLike
     p: Floats
@@ -233,7 +233,7 @@ class _Rounds:
         fold: Ints,
         rounds: int,
     ) -> TopK:
-        """The best labels of every row, by a model that depends on rows of other folds alone."""
+        """Return the best labels of rows, by models that depend on rows of other folds alone."""
         if rounds > 1:
 
             def completed(others: Ints) -> Weights:
@@ -254,7 +254,7 @@ class _Rounds:
         counts: Floats | None,
         fold: Ints,
     ) -> TopK:
-        """The best labels of every row, by a model of the rows of other folds."""
+        """Return the best labels of every row, by a model of the rows of other folds."""
         k = min(POOL, self.p.size)
         labels = np.full((x.shape[0], k), -1, dtype=np.int32)
         scores = np.full((x.shape[0], k), -np.inf, dtype=np.float32)
@@ -273,7 +273,7 @@ class _Rounds:
 
 
 def _equal_rows(x: sp.csr_array, y: sp.csr_array) -> Ints:
-    """A number of every row, equal for equal features and labels, by first occurrence.
+    """Return a number of every row, equal for equal features and labels, by first occurrence.
 
     Rows are compared by a sum of random numbers. That rows of few values are all equal is no
     reason to leave folds empty: fewer different rows than folds are all told apart.
@@ -287,7 +287,7 @@ def _equal_rows(x: sp.csr_array, y: sp.csr_array) -> Ints:
 
 
 def _corrected(recipe: Recipe) -> Recipe:
-    """The training of the first scores."""
+    """Return the training of the first scores."""
     l2 = None if recipe.l2 is None else recipe.l2 * STRONGER
     return replace(recipe, correction="unbiased", normalized=False, C=recipe.C / STRONGER, l2=l2)
 
@@ -331,7 +331,7 @@ def inverse_counts(targets: sp.csr_array) -> Floats:
 
 
 def _row_products(values: Floats, indptr: Ints) -> Floats:
-    """The product of every row's values; 1 where there are none."""
+    """Return the product of every row's values; 1 where there are none."""
     products = np.multiply.reduceat(np.r_[values, 1.0], indptr[:-1])
     return np.where(np.diff(indptr) > 0, products, 1.0)
 
@@ -362,7 +362,7 @@ def _weights(
 
 
 def _matrix(keys: Ints, values: Floats, shape: tuple[int, int]) -> sp.csr_array:
-    """A matrix of the pairs row · L + label."""
+    """Return a matrix of the pairs row · L + label."""
     order = np.argsort(keys)
     rows, columns = keys[order] // shape[1], keys[order] % shape[1]
     starts = np.searchsorted(rows, np.arange(shape[0] + 1))

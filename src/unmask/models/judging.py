@@ -1,4 +1,4 @@
-"""How candidates are judged: by an estimate of the true metric, on rows that training has not seen.
+"""Judging of candidates: by an estimate of the true metric, on rows that training has not seen.
 
 | metric                                 | with propensities | without   | with an audit |
 |----------------------------------------|-------------------|-----------|---------------|
@@ -124,12 +124,12 @@ class Judge:
 
     @property
     def places(self) -> int:
-        """How many labels of a row the metric reads."""
+        """The number of labels of a row that the metric reads."""
         return split(self.metric)[1] or 1
 
     @property
     def by_independence(self) -> bool:
-        """Whether the estimate holds only if labels of a row are lost independently."""
+        """True if the estimate holds only if labels of a row are lost independently."""
         return self.estimator == "deconvolved"
 
     @property
@@ -153,7 +153,7 @@ class Judge:
         return hits_of(labels, _validation.propensity(p, labels.shape[1]), name, self.places)
 
     def value(self, top: TopK, labels: sp.csr_array | Dataset) -> float:
-        """The estimate, its sign such that larger is better; NaN where there is none."""
+        """Return the estimate, its sign such that larger is better; NaN where there is none."""
         if self.estimator == BALANCED:
             return balanced_recall(top, matrix_of(labels))
         table = evaluate(
@@ -162,7 +162,7 @@ class Judge:
         return self._signed(table[self.metric, self.estimator].value)
 
     def judged(self, top: TopK, labels: sp.csr_array | Dataset) -> Judged:
-        """The value with what its differences from others can be judged by.
+        """Return the value with what its differences from others can be judged by.
 
         Measured if there is an audit, which must be one of these very rows.
         """
@@ -233,7 +233,7 @@ def hits_of(labels: sp.csr_array, p: Floats, metric: str, k: int) -> Hits:
 
 
 def with_jackknife(value: float, of_rows: Floats) -> Judged:
-    """A value, and what it would be without each group, by what rows add to a mean."""
+    """Return a value, and the values without each group, by what rows add to a mean."""
     group = np.arange(len(of_rows)) % GROUPS
     sums, sizes = (np.bincount(group, w, minlength=GROUPS) for w in (of_rows, None))
     means = (of_rows.sum() - sums) / np.maximum(len(of_rows) - sizes, 1)
@@ -241,7 +241,7 @@ def with_jackknife(value: float, of_rows: Floats) -> Judged:
 
 
 def balanced_recall(top: TopK, labels: sp.csr_array) -> float:
-    """The mean over labels of the share of their rows that predict them, weighted by √n_j.
+    """Return the mean over labels of the share of their rows that predict them, weighted by √n_j.
 
     >>> labels = sp.csr_array([[1, 0]] * 16 + [[0, 1]])
     >>> round(balanced_recall(TopK([[0]] * 17, np.ones((17, 1))), labels), 12)  # 4 and 1 in weight
@@ -266,7 +266,7 @@ def balanced_hits(labels: sp.csr_array, k: int) -> Hits:
 
 
 def difference_error(one: Judged, other: Judged) -> float:
-    """The standard error of the difference of two values on the same rows.
+    """Return the standard error of the difference of two values on the same rows.
 
     By the jackknife √((G − 1)/G Σ (d₋g − d̄)²) over the groups; of measured values, whose pairing is
     not used, the root of the sum of both squared errors.
@@ -281,7 +281,7 @@ def difference_error(one: Judged, other: Judged) -> float:
 
 
 def judge_of(metric: str, propensity: PropensityLike | None, audit: Judgements | None) -> Judge:
-    """The judge of a metric of the first k labels; ValueError if it is none of those."""
+    """Return the judge of a metric of the first k labels; ValueError if it is none of those."""
     name, k = split(metric)
     about = METRICS[name]
     if k is None or about.reads != "list":
@@ -303,7 +303,7 @@ def judge_of(metric: str, propensity: PropensityLike | None, audit: Judgements |
 
 @dataclass(frozen=True)
 class Trust:
-    """How much of the correction the predictions leave standing.
+    """The part of the correction that the predictions leave standing.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Trust:
     level: float | None = None
 
     def left_of(self, propensity: ArrayLike) -> Floats:
-        """Propensities as far as they stand: tempered, or the level for all."""
+        """Return propensities as far as they stand: tempered, or the level for all."""
         p = np.asarray(propensity, dtype=np.float64)
         return (
             np.asarray(temper(p, self.tau)) if self.level is None else np.full(p.shape, self.level)
@@ -342,7 +342,7 @@ class Trust:
 
 
 def trust(tops: Sequence[TopK], labels: sp.csr_array | Dataset, propensity: Floats) -> Trust:
-    """The largest share of the correction that none of these predictions refutes.
+    """Return the largest share of the correction that none of these predictions refutes.
 
     Parameters
     ----------
@@ -386,14 +386,14 @@ def misfit(
 
 
 def _ordered(tops: Sequence[TopK], labels: sp.csr_array | Dataset, p: Floats) -> bool:
-    """Whether labels of higher propensity are observed more often where they are predicted."""
+    """Tell if labels of higher propensity are observed more often where they are predicted."""
     return any(chance < ALPHA for _, chance in _orders(tops, labels, p))
 
 
 def _chance_of_order(
     tops: Sequence[TopK], labels: sp.csr_array | Dataset, p: Floats
 ) -> float | None:
-    """The chance that this order, or a clearer one, is by accident; None if that is not tested.
+    """Return the chance that this order is by accident; None if that is not tested.
 
     It is not with few labels, nor where propensities hardly differ or pairs were judged.
     """
@@ -409,7 +409,7 @@ def _chance_of_order(
 def _orders(
     tops: Sequence[TopK], labels: sp.csr_array | Dataset, p: Floats
 ) -> Iterator[tuple[Floats, float]]:
-    """Propensities of labels that are predicted for enough rows, and the chance of their order.
+    """Yield propensities of labels predicted for enough rows, and the chance of their order.
 
     That is of Spearman's correlation with how often they are observed there, one-sided.
     """
@@ -443,7 +443,7 @@ def _refuting(
 
 
 def tempered(propensity: PropensityLike, tau: float) -> PropensityLike:
-    """Propensities of any form with the share τ of their correction, every part certain."""
+    """Return propensities of any form with the share τ of their correction, every part certain."""
     if isinstance(propensity, MaskModel):
         whole = propensity.centre
         return whole if tau == 1 else replace(whole, propensity=temper(whole.value, tau))
@@ -459,12 +459,12 @@ def of_labels(propensity: PropensityLike, labels: Ints) -> PropensityLike:
 
 
 def matrix_of(labels: sp.csr_array | Dataset) -> sp.csr_array:
-    """The label matrix of either form."""
+    """Return the label matrix of either form."""
     return labels.labels if isinstance(labels, Dataset) else labels
 
 
 def rows_of(labels: sp.csr_array | Dataset, rows: Ints) -> sp.csr_array | Dataset:
-    """Some rows of labels, in either form."""
+    """Return some rows of labels, in either form."""
     return labels.take(rows) if isinstance(labels, Dataset) else labels[rows]
 
 

@@ -175,7 +175,7 @@ class LinearModel:
 
     @property
     def sparse(self) -> bool:
-        """Whether the weights are stored sparse."""
+        """True if the weights are stored sparse."""
         return any(sp.issparse(shard.weights) for shard in self.shards)
 
     @property
@@ -532,7 +532,7 @@ def _fingerprint(problem: Problem, shard_labels: int, beside: store.Beside) -> s
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(training.BasePlan):
-    """What a training will need: memory in bytes, time in seconds.
+    """The needs of a training: memory in bytes, time in seconds.
 
     Attributes
     ----------
@@ -1006,7 +1006,7 @@ def probabilities(model: LinearModel, features: FeaturesLike) -> Singles:
 
 
 class Ranking(NamedTuple):
-    """How labels are ranked; see `predict_top`."""
+    """The order of labels that is asked for; see `predict_top`."""
 
     k: int
     rank_by: str = "score"

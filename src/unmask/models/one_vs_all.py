@@ -270,7 +270,7 @@ def _begin(state: State, lane: int, label: int, first: Singles | None) -> None:
 
 
 def _best_constant(problem: Problem, pos: Floats, p: float) -> float:
-    """Roughly the margin that minimises the loss when it is the same for all rows.
+    """Return roughly the margin that is best if it is the same for all rows.
 
     Where p < 1, at most 0: beyond it an unobserved label that goes missing costs nearly the same
     at every margin.
@@ -354,7 +354,7 @@ def _sums(state: State, t: Floats, s: Floats, lanes: Bools) -> Floats:
 def _step(
     gt: Floats, gs: Floats, htt: Floats, hts: Floats, hss: Floats, bias: bool
 ) -> tuple[Floats, Floats, Floats]:
-    """The Newton step in (t, s) and what it gains; s stays where there is no bias to shift."""
+    """Return the Newton step in (t, s) and its gain; s stays without a bias to shift."""
     determinant = htt * hss - hts * hts
     sound = bias & (determinant > 1e-9 * htt * hss)
     ds = np.divide(hts * gt - htt * gs, determinant, out=np.zeros(BLOCK), where=sound)
@@ -377,7 +377,7 @@ def _take(state: State, value: Floats, t: Floats, s: Floats) -> None:
 
 
 def _direct(state: State) -> None:
-    """The next Newton direction of every lane that has made a step, by conjugate gradients."""
+    """Find the next Newton direction of every lane that has made a step."""
     problem, residual, q = state.problem, state.residual, state.q
     solving = state.busy & (state.iterations > 0)
     if not solving.any():

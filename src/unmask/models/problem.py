@@ -158,7 +158,7 @@ def prepare(
 
 
 def _likelihood_propensity(propensity: PropensityLike | None, n_labels: int) -> Floats:
-    """One propensity per label, for labels that are not observed as well."""
+    """Return one propensity per label, for labels that are not observed as well."""
     if propensity is None:
         raise training.no_propensities(LIKELIHOOD, of="linear.train")
     if sp.issparse(propensity):
@@ -190,7 +190,7 @@ def _settled_pairs(labels: sp.csr_array | Dataset) -> Weights:
 def weigh(
     labels: sp.csr_array | Dataset, recipe: Recipe, propensity: PropensityLike | None
 ) -> Weights:
-    """The label weights of the recipe's correction."""
+    """Return the label weights of the recipe's correction."""
     if recipe.correction is None:
         raise ValueError(
             "no correction (None) needs the weights themselves: give them with "
@@ -246,7 +246,7 @@ class Problem:
         return self.of_labels(self.part(0, 0))
 
     def part(self, start: int, stop: int) -> Part:
-        """What is particular to the labels from `start` to before `stop`."""
+        """Return the entries of the labels from `start` to before `stop`."""
         y = self.entries
         own = slice(y.start[start], y.start[stop])
         bounds = y.start[start : stop + 1] - y.start[start]
@@ -255,7 +255,7 @@ class Problem:
         return Part(entries, self.convex[start:stop], p)
 
     def of_labels(self, part: Part) -> Problem:
-        """The problem of a part's labels alone."""
+        """Return the problem of a part's labels alone."""
         shape = (*self.shape[:2], len(part.convex))
         return replace(
             self,
@@ -266,7 +266,7 @@ class Problem:
         )
 
     def of_weighted_rows(self, weights: Floats) -> Problem:
-        """The problem whose rows, in their first order, count as often as `weights` say."""
+        """Return the problem whose rows, in their first order, count as often as `weights` say."""
         by_row, y = weights[self.order], self.entries
         entries = y._replace(pos=y.pos * by_row[y.rows], cut=y.cut * by_row[y.rows])
         own = by_row if self.row_weights is None else by_row * self.row_weights
@@ -303,7 +303,7 @@ class Solution:
 
     @property
     def log(self) -> FitLog:
-        """How it went, without the weights."""
+        """The course of the solution, without the weights."""
         return FitLog(self.objective, self.iterations, self.status)
 
 
@@ -368,7 +368,7 @@ def _convex(entries: Entries, loss: losses.Loss, n_labels: int) -> Bools:
 
 
 def _refuse_unbounded(entries: Entries, n: int, n_labels: int) -> None:
-    """A free bias alone drives the logistic loss to −∞ where Σ cut > n or Σ pos < 0."""
+    """Refuse labels whose logistic loss a free bias drives to −∞: Σ cut > n or Σ pos < 0."""
     label = np.repeat(np.arange(n_labels), np.diff(entries.start))
     pos, cut = (np.bincount(label, v, minlength=n_labels) for v in (entries.pos, entries.cut))
     bad = np.flatnonzero((cut > n) | (pos < 0))

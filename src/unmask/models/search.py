@@ -159,7 +159,7 @@ class Family:
 
     @property
     def corrected(self) -> bool:
-        """Whether propensities play a part, in training or in ranking."""
+        """True if propensities play a part, in training or in ranking."""
         return self.correction != "vanilla" or self.rank_by != "score"
 
     @property
@@ -186,7 +186,7 @@ class Family:
         return replace(base, **own)
 
     def propensity(self, p: Floats | None) -> Floats | None:
-        """The propensities that training sees: tempered, or none for vanilla."""
+        """Return the propensities that training sees: tempered, or none for vanilla."""
         return None if p is None or self.correction == "vanilla" else temper(p, self.tau)
 
     def to_dict(self) -> Record:
@@ -197,7 +197,7 @@ class Family:
 def families(
     names: Sequence[str], taus: Iterable[float], rankings: Sequence[str], propensity: object
 ) -> tuple[Family, ...]:
-    """The families of these losses, the plainest first; without propensities only vanilla.
+    """Return the families of these losses, the plainest first; without propensities only vanilla.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def families(
 
 
 def recommended(recipe: Recipe) -> str:
-    """The correction to use with propensities that are to be trusted.
+    """Return the correction to use with propensities that are to be trusted.
 
     Where a row's loss is divided among its labels, empirical Bayes: its weights are positive, those
     of the unbiased correction large and of either sign. Otherwise unbiased where that keeps the
@@ -267,7 +267,7 @@ def plainness(family: Family) -> tuple[bool, bool, float]:
 
 
 def path(family: Family, costs: Sequence[float] | None) -> tuple[float, ...]:
-    """The costs of a training, smallest first: those named, or those usual for it."""
+    """Return the costs of a training, smallest first: those named, or those usual for it."""
     if costs is not None:
         return tuple(sorted({float(cost) for cost in costs}))
     larger = family.correction != "vanilla" and not family.normalized
@@ -362,7 +362,7 @@ class Fold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What all paths share: data, propensities, the folds of either rung, and the judge."""
+    """Data, propensities, folds of either rung, and the judge, which all paths share."""
 
     features: sp.csr_array
     labels: sp.csr_array | Dataset
@@ -375,16 +375,16 @@ class Rows:
     """Predictions by the models of the first fold that need not be made again."""
 
     def of_rung(self, rung: int) -> tuple[Fold, ...]:
-        """The folds of a rung: the first two have the same."""
+        """Return the folds of a rung: the first two have the same."""
         return self.folds[-1 if rung == CROSSED else 0]
 
     def size(self, rung: int) -> int:
-        """How many rows a model is trained on."""
+        """Return the number of rows that a model is trained on."""
         folds = self.of_rung(rung)
         return sum(len(fold.own) for fold in folds) // len(folds)
 
     def judged_on(self, rung: int) -> Ints:
-        """The rows that the models of a rung are judged on, in order."""
+        """Return the rows that the models of a rung are judged on, in order."""
         return np.sort(np.concatenate([fold.held_out for fold in self.of_rung(rung)]))
 
     def labels_judged_on(self, rung: int) -> sp.csr_array | Dataset:
@@ -397,7 +397,7 @@ class Rows:
         return labels, self.judge.hits(labels)
 
     def judged(self, top: TopK, rung: int) -> Judged:
-        """What predictions are worth: roughly on the first rung, fully on others."""
+        """Return the worth of predictions: roughly on the first rung, fully on others."""
         if rung == TOGETHER:
             return self.judge.by_precision.judged(top, self.labels_judged_on(rung))
         if rung:
@@ -410,7 +410,7 @@ class Rows:
 
 
 def sample_labels(labels: sp.csr_array, seed: int) -> Ints:
-    """The labels to train: all if they are few, else every so many-th from frequent to rare.
+    """Return the labels to train: all if they are few, else every so many-th from frequent to rare.
 
     >>> sample_labels(sp.csr_array(np.eye(3)), 0)
     array([0, 1, 2])
@@ -476,7 +476,7 @@ def walk(rows: Rows, task: Task) -> list[tuple[Tried, TopK]]:
 
 
 def train(rows: Rows, rung: int, family: Family, cost: float, *, but_first: bool = False) -> Models:
-    """The models of a family with a C of all rows, on all folds of a rung.
+    """Return the models of a family with a C of all rows, on all folds of a rung.
 
     `but_first` leaves the first one out: what its model predicts was made before.
     """
@@ -489,7 +489,7 @@ def train(rows: Rows, rung: int, family: Family, cost: float, *, but_first: bool
 
 
 def judged(rows: Rows, task: Task, cost: float, models: Models) -> list[tuple[Tried, TopK]]:
-    """What models of a task are worth by all its rankings, with their predictions."""
+    """Return the worth of models of a task by all its rankings, with their predictions."""
     made = []
     for family in _ranked(task):
         first_made = len(models) < len(rows.of_rung(task.rung))
@@ -503,7 +503,7 @@ def judged(rows: Rows, task: Task, cost: float, models: Models) -> list[tuple[Tr
 def predict(
     rows: Rows, rung: int, family: Family, models: Models, made: Sequence[TopK] = ()
 ) -> TopK:
-    """The best labels of the rows that are judged on, in their order; some of them were made."""
+    """Return the best labels of the rows that are judged on; some of them were made before."""
     folds = rows.of_rung(rung)
     k = min(rows.judge.places, matrix_of(rows.labels).shape[1])
     p = rows.propensity if family.rank_by != "score" else None
@@ -527,7 +527,7 @@ def _ranked(task: Task) -> list[Family]:
 
 
 def _steps(task: Task, values: Mapping[float, float]) -> Iterator[float]:
-    """The costs of a task; those beside the best of `values`, which grows, until all are known."""
+    """Yield the costs of a task; where `values` are known, those beside the best."""
     if not values:
         yield from task.costs
         return
@@ -542,13 +542,13 @@ def _steps(task: Task, values: Mapping[float, float]) -> Iterator[float]:
 
 
 def worth(tried: Tried) -> float:
-    """The value to compare by: −∞ where there is none."""
+    """Return the value to compare by: −∞ where there is none."""
     value = tried.judged.value
     return value if np.isfinite(value) else -np.inf
 
 
 def scaled(cost: float, sample: int, rows: int) -> float:
-    """The C of a sample that is worth a C of all rows.
+    """Return the C of a sample that is worth a C of all rows.
 
     >>> scaled(1.0, 25, 100)
     2.0
@@ -557,7 +557,7 @@ def scaled(cost: float, sample: int, rows: int) -> float:
 
 
 class Records:
-    """What was tried, kept in a file as it is measured; without a file it is only passed on.
+    """All that was tried, kept in a file as it is measured; without a file, passed on.
 
     Records belong to what determines the values: data, propensities, metric, audit, seed and
     version.
@@ -574,7 +574,7 @@ class Records:
         self.tops: dict[tuple[Family, float], TopK] = {}
 
     def key(self, task: Task, trusted: float) -> Record:
-        """What tells a path from others."""
+        """Return the fields that tell a path from others."""
         family = task.family.to_dict()
         return {
             "of": self.mark, "rung": task.rung, **family, "rankings": list(task.rankings),
@@ -586,7 +586,7 @@ class Records:
         self, runner: Runner, rows: Rows, tasks: Sequence[Task], trusted: float,
         note: Callable[[], None],
     ) -> list[Tried]:  # fmt: skip
-        """What all tasks tried, in their order: read, or walked and kept.
+        """Return all that tasks tried, in their order: read, or walked and kept.
 
         Predictions that were made for the first rung are not made again for others.
         """
@@ -608,7 +608,7 @@ class Records:
         return [tried for key in keys for tried in self._read(key)]
 
     def _judge_again(self, rows: Rows, task: Task, trusted: float) -> None:
-        """A task of the last rung from the predictions of the first, if those are there."""
+        """Return a task of the last rung from the predictions of the first, if those are there."""
         if not task.rung or rows.of_rung(task.rung) is not rows.folds[0]:
             return
         if _io.key_text(self.key(task, trusted)) in self.kept:
@@ -638,7 +638,7 @@ class Records:
 
 
 def _mark(rows: Rows) -> str:
-    """A digest of all that decides what a path is worth."""
+    """Digest all that decides what a path is worth."""
     labels = rows.labels
     judged = labels.judgements if isinstance(labels, Dataset) else None
     samples = tuple((fold.own, fold.held_out) for folds in rows.folds for fold in folds)
@@ -650,7 +650,7 @@ def _mark(rows: Rows) -> str:
 
 
 def _pieces(value: object) -> Iterator[bytes]:
-    """All that a value consists of: arrays to the last number, records field by field."""
+    """Yield the bytes of a value: arrays to the last number, records field by field."""
     if _validation.is_sparse(value):
         yield from _pieces((value.shape, value.data, value.indices, value.indptr))
     elif isinstance(value, np.ndarray):

@@ -45,7 +45,7 @@ class Joint:
         return -(-self.problem.shape[2] // BLOCK)
 
     def row_blocks(self) -> Iterator[tuple[Rows, slice]]:
-        """Rows in pieces whose scores fit in `ENTRIES`."""
+        """Yield rows in pieces whose scores fit in `ENTRIES`."""
         n, rows = self.problem.shape[0], self.problem.rows
         bounds = even_bounds(n, self.blocks * BLOCK, ENTRIES)
         for start, stop in pairwise(bounds.tolist()):
@@ -53,7 +53,7 @@ class Joint:
 
 
 def solve(problem: Problem, first: Singles | None = None) -> Solution:
-    """The joint optimum; objective, iterations and status are those of the whole, per label."""
+    """Return the joint optimum; objective, iterations and status are those of the whole."""
     n, d, n_labels = problem.shape
     y = problem.entries
     pos = sp.csr_array(sp.csc_array((y.pos, y.rows, y.start), shape=(n, n_labels)))
@@ -109,7 +109,7 @@ def _start(joint: Joint) -> Singles:
 
 
 def _gradient(joint: Joint, w: Singles) -> tuple[float, Singles]:
-    """The objective at w, and minus its gradient."""
+    """Return the objective at w, and minus its gradient."""
     problem = joint.problem
     out = np.zeros_like(w)
     loss = 0.0
@@ -156,7 +156,7 @@ def _by_block(joint: Joint, work: Callable[[int], object]) -> None:
 
 
 def _conjugate_gradients(joint: Joint, w: Singles, residual: Singles) -> tuple[Singles, float]:
-    """A direction and the gain it promises; −1 where the objective bends downwards."""
+    """Return a direction and the gain it promises; −1 where the objective bends downwards."""
     r, q, direction = residual.copy(), residual.copy(), np.zeros_like(residual)
     rho, promised = _dot(r, r), 0.0
     chances = _chances(joint, w)
@@ -193,7 +193,7 @@ def _chances(joint: Joint, w: Singles) -> Callable[[], Iterable[Singles]]:
 
 
 def _bend(joint: Joint, q: Singles, chances: Iterable[Singles]) -> Singles:
-    """The Hessian times q where the rows have these probabilities."""
+    """Return the Hessian times q where the rows have these probabilities."""
     out = q.copy()
     out[:, -1] *= joint.problem.penalty
     for (rows, span), chance in zip(joint.row_blocks(), chances, strict=True):
@@ -209,7 +209,7 @@ def _bend(joint: Joint, q: Singles, chances: Iterable[Singles]) -> Singles:
 def _step(
     joint: Joint, w: Singles, direction: Singles, value: float, residual: Singles, promised: float
 ) -> tuple[Singles, float, Singles]:
-    """The longest of the steps 1, ½, ¼ … that keeps a tenth of what the direction promises."""
+    """Return the longest of the steps 1, ½, ¼ … that keeps a tenth of what is promised."""
     t = 1.0
     while t > 1e-4:
         moved = w + np.float32(t) * direction

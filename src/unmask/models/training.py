@@ -1,4 +1,4 @@
-"""What trainings of every kind of model share: recipes, rows, independent tasks, plans.
+"""Trainings of every kind of model: recipes, rows, independent tasks, plans.
 
 A training is a `Recipe` (frozen, every parameter checked as its field says), rows that were checked
 (`checked_rows`), and `Work`: tasks that do not depend on each other, such as blocks of labels or
@@ -302,7 +302,7 @@ def keeping(folder: Path, kept: Callable[[], int], total: int) -> Iterator[None]
 
 @dataclass(frozen=True, kw_only=True)
 class BasePlan:
-    """What a training of any kind will need: memory in bytes, time in seconds."""
+    """The needs of a training of any kind: memory in bytes, time in seconds."""
 
     rows: int
     features: int

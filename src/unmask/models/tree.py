@@ -184,7 +184,7 @@ class TreeRecipe(training.BaseRecipe):
 
     @property
     def counting(self) -> bool:
-        """Whether rows and children weigh what they count."""
+        """True if rows and children weigh what they count."""
         return self.correction != "vanilla"
 
     @property
@@ -464,7 +464,7 @@ def _warn(exhausted: int, recipe: TreeRecipe) -> None:
 def _shapes(
     data: TrainingRows, recipe: TreeRecipe, earlier: _First | None = None
 ) -> tuple[Shape, ...]:
-    """One order of labels per tree; of an earlier model, with new labels where they fit best."""
+    """Return one order of labels per tree; of an earlier model, with new labels added."""
     vectors = centroids(data.x, data.n_features, data.starts, data.rows)
     if earlier is not None:
         earlier.refuse_other(data, recipe)
@@ -479,7 +479,7 @@ def _shapes(
 
 
 def _extended(shape: Shape, vectors: sp.csr_array) -> Shape:
-    """The shape with the labels that it lacks, each in the leaf node whose labels are most like it.
+    """Return the shape with new labels, each in the leaf node that is most like it.
 
     Labels that are like none join the smallest leaf nodes.
     """
@@ -560,7 +560,7 @@ def _digest(*arrays: np.ndarray) -> bytes:
 def _mark(
     data: TrainingRows, features: bytes, shape: Shape, number: int, recipe: TreeRecipe
 ) -> str:
-    """A digest of all that determines a part: its nodes, the rows of their labels, the recipe."""
+    """Digest all that determines a part: its nodes, the rows of their labels, the recipe."""
     spans = shape.part(number)
     bounds = shape.node_bounds(spans[0].level)
     first, last = int(bounds[spans[0].start]), int(bounds[spans[0].stop])
@@ -575,7 +575,7 @@ def _mark(
 
 
 def _entries_of(starts: Ints, order: Indices) -> Ints:
-    """The positions of the entries of some labels, one label after the other."""
+    """Return the positions of the entries of some labels, one label after the other."""
     counts = np.diff(starts)[order]
     before = np.r_[0, np.cumsum(counts)[:-1]]
     return np.repeat(starts[order] - before, counts) + np.arange(counts.sum())
@@ -588,7 +588,7 @@ def _fingerprint(
     beside: Beside,
     earlier: _First | None,
 ) -> str:
-    """A digest of all that determines the model, the version of this package included."""
+    """Digest all that determines the model, the version of this package included."""
     about = (__version__, recipe, beside.names, beside.vocabulary, features, data.n_features)
     digest = hashlib.sha256(repr(about).encode())
     digest.update(_digest(data.starts, data.rows, data.weight))
@@ -640,7 +640,7 @@ def centroids(x: Rows, n_features: int, starts: Ints, rows: Indices) -> sp.csr_a
 
 
 def clustered(vectors: sp.csr_array, depth: int, seed: int) -> Indices:
-    """All labels in an order in which the ranges of `halves` are clusters, at every depth."""
+    """Return labels in an order whose ranges of `halves` are clusters, at every depth."""
     n_labels, d = vectors.shape
     z = Rows(vectors.indptr.astype(np.int64), vectors.indices, vectors.data)
     order = np.arange(n_labels, dtype=np.int32)
@@ -688,7 +688,7 @@ def train_part(common: Common, task: Subtree) -> tuple[Part, int]:
 
 
 def _level(nodes: list[_Packed]) -> Nodes:
-    """Nodes side by side."""
+    """Put nodes side by side."""
 
     def starts(sizes: Iterator[int]) -> Ints:
         return np.cumsum([0, *sizes], dtype=np.int64)
@@ -761,7 +761,7 @@ def _train_node(
 
 
 def _solve(problem: Problem, forcing: float) -> Solution:
-    """The optimum of every child; without rows that is 0."""
+    """Return the optimum of every child; without rows that is 0."""
     n, d, children = problem.shape
     if n == 0:
         return Solution.empty(children, d)
@@ -801,7 +801,7 @@ def _settings(recipe: TreeRecipe, tol: float) -> linear_state.Settings:
 
 
 def _start(bias: str) -> float:
-    """The bias to start from: below the margin of a negative, so that no row is active."""
+    """Return the bias to start from: below the margin of a negative, so that no row is active."""
     return 0.0 if bias == "none" else START
 
 
@@ -810,7 +810,7 @@ def _start(bias: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class TreePlan(training.BasePlan):
-    """What training trees will need: memory in bytes, time in seconds.
+    """The needs of training trees: memory in bytes, time in seconds.
 
     Attributes
     ----------
@@ -849,7 +849,7 @@ def plan(
     propensity: PropensityLike | None = None,
     sample: int = SAMPLE,
 ) -> TreePlan:
-    """What `train_to` would need with these arguments, on the threads of this process.
+    """Say what `train_to` would need with these arguments, on the threads of this process.
 
     Parameters
     ----------
@@ -948,7 +948,7 @@ def predict_unseen(
     propensity: PropensityLike | None = None,
     seed: int = 0,
 ) -> TopK:
-    """The k best labels of training rows, each by a tree that was trained on the other half.
+    """Return the k best labels of training rows, each by a tree of the other half.
 
     A tree knows the labels of the rows that it was trained on, so that it cannot say which of them
     are missing there. Both halves are trained with the recipe of the model.

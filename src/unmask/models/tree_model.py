@@ -111,7 +111,7 @@ class Shape:
         return len(self.bits) + 1
 
     def nodes(self, level: int) -> int:
-        """Nodes of a level."""
+        """Return nodes of a level."""
         return 1 << sum(self.bits[:level])
 
     def node_bounds(self, level: int) -> Ints:
@@ -119,7 +119,7 @@ class Shape:
         return self.bounds[:: 1 << sum(self.bits[level:])]
 
     def child_starts(self, level: int) -> Ints:
-        """The first child of every node of a level, and the end; leaf nodes have labels."""
+        """Return the first child of every node of a level, and the end; leaf nodes have labels."""
         if level == self.levels - 1:
             return self.bounds
         return np.arange(0, self.nodes(level + 1) + 1, 1 << self.bits[level])
@@ -143,7 +143,7 @@ class Shape:
         return self.nodes(self.cut) + (self.cut > 0)
 
     def part(self, number: int) -> list[Span]:
-        """The nodes of a part, level by level."""
+        """Return the nodes of a part, level by level."""
         if self.cut and number == 0:
             return [Span(level, 0, self.nodes(level)) for level in range(self.cut)]
         subtree = number - (self.cut > 0)
@@ -190,7 +190,7 @@ class Nodes(NamedTuple):
 
     @property
     def read_only(self) -> Nodes:
-        """The same for kernels, which are compiled for arrays that are only read."""
+        """A view for kernels, which are compiled for arrays that are only read."""
         return Nodes(*(read_only(array) for array in self._asdict().values()))
 
 
@@ -268,7 +268,7 @@ class TreeModel:
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
-    """The array, or a view of it that cannot be written to."""
+    """Return the array, or a view of it that cannot be written to."""
     if array.flags.writeable:
         array = array.view()
         array.flags.writeable = False
@@ -276,12 +276,12 @@ def read_only(array: NDArray[Number]) -> NDArray[Number]:
 
 
 def unchangeable(array: NDArray[Number]) -> NDArray[Number]:
-    """The same numbers in memory that nobody can change: `checking` looks at them once."""
+    """Return equal numbers in memory that nobody can change: they are looked at once."""
     return np.frombuffer(array.tobytes(), array.dtype) if array.size else array
 
 
 def halves(n_labels: int, depth: int) -> Ints:
-    """Bounds of 2^depth ranges whose sizes differ by at most 1: every range halved again and again.
+    """Return bounds of 2^depth ranges of sizes that differ by at most 1, by halving.
 
     >>> halves(5, 2).tolist()
     [0, 2, 3, 4, 5]
@@ -337,7 +337,7 @@ def remember_checked(tree: Tree, n_labels: int, n_features: int) -> None:
 
 
 def _is_fixed(tree: Tree) -> bool:
-    """Whether nobody can change the arrays of a tree: their memory itself is read-only."""
+    """Tell if nobody can change the arrays of a tree: their memory itself is read-only."""
     own = (tree.shape.order, tree.shape.bounds)
     nodes = (array for part in tree.parts for nodes in part for array in nodes)
     return all(map(_is_unchangeable, chain(own, nodes)))
@@ -519,7 +519,7 @@ def load(path: PathLike, *, verify: bool = True) -> TreeModel:
 
 
 def read_shape(folder: Path, entry: Entry, n_labels: int, verify: bool) -> Shape:
-    """The shape of a tree; ValueError unless its ranges hold every label once."""
+    """Return the shape of a tree; ValueError unless its ranges hold every label once."""
     path, bits = folder / entry["file"], entry["bits"]
     arrays = store.read_tensors(folder, entry, verify)
     try:
@@ -531,7 +531,7 @@ def read_shape(folder: Path, entry: Entry, n_labels: int, verify: bool) -> Shape
 
 
 def read_part(folder: Path, entry: Entry, shape: Shape, n_features: int, verify: bool) -> Part:
-    """The nodes of a part, checked: kernels trust their indices."""
+    """Return the nodes of a part, checked: kernels trust their indices."""
     path = folder / entry["file"]
     arrays = store.read_tensors(folder, entry, verify)
     levels = []

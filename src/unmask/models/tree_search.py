@@ -159,7 +159,7 @@ class _Searched(NamedTuple):
 
     @classmethod
     def of(cls, tree: Tree, bonus: list[Singles]) -> _Searched:
-        """The tree as kernels take it."""
+        """Return the tree as kernels take it."""
         shape = tree.shape
         parts: list[list[tuple[int, Nodes]]] = [[] for _ in range(shape.levels)]
         for number, part in enumerate(tree.parts):
@@ -178,7 +178,7 @@ class _Searched(NamedTuple):
 
 
 class _Width(NamedTuple):
-    """How much a search keeps of a row: leaf nodes, nodes of the levels above, and labels."""
+    """The most that a search keeps of a row: leaf nodes, nodes above them, and labels."""
 
     leaves: int
     inner: int
@@ -202,7 +202,7 @@ def _search(
     trees = [_Searched.of(*each) for each in zip(model.trees, ranking.nodes, strict=True)]
 
     def search_rows(rows: Ints, width: _Width) -> Ints:
-        """The best labels of some rows; returns the rows for which that is not certain."""
+        """Find the best labels of some rows; return the rows for which that is uncertain."""
         uncertain: list[Ints] = []
 
         def work(start: int, stop: int) -> None:
@@ -239,7 +239,7 @@ def _row_bounds(n: int, trees: list[_Searched], width: _Width) -> Ints:
 
 
 def _padded(children: int) -> int:
-    """The next multiple of the numbers that travel in one register."""
+    """Return the next multiple of the numbers that travel in one register."""
     return -(-children // WIDTH) * WIDTH
 
 
@@ -252,12 +252,12 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def room(cls, rows: int, most: int) -> _Pairs:
-        """Room for some pairs."""
+        """Return room for some pairs."""
         starts = np.zeros(rows + 1, dtype=np.int64)
         return cls(starts, np.empty(most, np.int32), np.empty(most, np.float32))
 
     def cut(self, count: int) -> _Pairs:
-        """The first pairs."""
+        """Return the first pairs."""
         return _Pairs(self.row_starts, self.nodes[:count], self.scores[:count])
 
 
@@ -301,12 +301,12 @@ class _Chunk(NamedTuple):
 
     @classmethod
     def of(cls, x: Rows, rows: Ints, ranking: _Ranking, n_features: int) -> _Chunk:
-        """Some rows of x."""
+        """Return some rows of x."""
         longest = max(1, int(np.diff(x.indptr).max(initial=0)))
         return cls(x, rows, ranking, longest, np.zeros(n_features, np.int32), np.ones(1, np.int64))
 
     def expanded(self, weights: _Weights, pairs: _Pairs) -> _Level:
-        """Pairs with the scores of their children."""
+        """Return pairs with the scores of their children."""
         count, padded = len(pairs.nodes), _padded(weights.most_children)
         place = np.empty(count, dtype=np.int32)
         out = np.empty((count, padded), dtype=np.float32)
@@ -320,7 +320,7 @@ class _Chunk(NamedTuple):
         return _Level(*pairs, place, out)
 
     def _scratch(self, features: int, padded: int) -> _Scratch:
-        """Room for the weights of all features of a node, or of as many as a table may have."""
+        """Return room for the weights of a node's features, or of as many as a table may have."""
         rows = 1 + max(self.longest, min(features, TABLE // padded))
         entries = np.empty(self.longest, dtype=np.int64)
         amounts = np.empty(self.longest, dtype=np.float32)
@@ -328,7 +328,7 @@ class _Chunk(NamedTuple):
 
 
 def _aligned(rows: int, columns: int) -> Singles:
-    """Zeros that begin where a line of memory begins."""
+    """Return zeros that begin where a line of memory begins."""
     size = rows * columns
     room = np.zeros(size + kernels.LINE // 4, dtype=np.float32)
     start = -room.ctypes.data % kernels.LINE // 4
@@ -346,7 +346,7 @@ class _Heaps(NamedTuple):
 def _best(
     trees: list[_Searched], chunk: _Chunk, width: _Width, k: int
 ) -> tuple[tuple[Indices, Singles], Floats]:
-    """The best labels of some rows with their scores, and a bound of what was dropped."""
+    """Return the best labels of some rows with their scores, and a bound of what was dropped."""
     n = len(chunk.rows)
     dropped, lost = np.full((2, n), -np.inf)
     labels = np.empty((n, width.candidates), dtype=np.int32)

@@ -422,7 +422,7 @@ class Tuned:
         return " ".join([_choice(self), *_refutation(self.trust)])
 
     def predict_top(self, features: FeaturesLike, k: int) -> TopK:
-        """The best k labels of every row, ranked as was chosen.
+        """Return the best k labels of every row, ranked as was chosen.
 
         Parameters
         ----------
@@ -445,11 +445,11 @@ class Tuned:
         return kind.predict_top(self.model, features, k, rank_by=self.rank_by, propensity=p)
 
     def __str__(self) -> str:
-        """The choice, its reason, and the best of every family."""
+        """Return the choice, its reason, and the best of every family."""
         return f"{self.headline}\n{self.reason}\n\n{report.text_of(self._grid())}"
 
     def _grid(self) -> list[list[str]]:
-        """The header and the rows of what a terminal and a notebook show."""
+        """Return the header and the rows of what a terminal and a notebook show."""
         table = summary_table(self.to_dict())
         formats = [getattr(column, "format", "") for column in table.columns]
         body = [[format_value(v, f) for v, f in zip(row, formats, strict=True)]
@@ -465,7 +465,7 @@ class Tuned:
 
     @property
     def measure(self) -> str:
-        """What was maximised; where that is a part of the labels, it says what it stands for."""
+        """The metric that was maximised; if only of some labels, what it stands for."""
         words = self.judged_by
         if self.judged_by != self.metric or (
             self.model is not None and self.labels < self.model.n_labels
@@ -474,12 +474,12 @@ class Tuned:
         return words if self.judged_by == self.metric else f"{words} (for {self.metric})"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return a table for notebooks."""
         header, *body = self._grid()
         return html_table(self.headline, header, body, [self.reason])
 
     def chart(self) -> report.Panels:
-        """The value over C, a line per family, a panel per rung."""
+        """Return the value over C, a line per family, a panel per rung."""
         return chart(self.to_dict())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
@@ -513,7 +513,7 @@ class Tuned:
 def choose(
     finalists: Sequence[Tried], margin: float = MARGIN
 ) -> tuple[Because, Tried, Tried, float]:
-    """The best family, or one that needs no propensities within `margin` standard errors of it.
+    """Choose the best family, or one without propensities within `margin` standard errors.
 
     Returns why, the chosen one, the best one, and the standard error of their difference.
     """
@@ -570,7 +570,7 @@ def towards_usual(cost: float, family: Family, *, by_formula: bool = False) -> f
 
 
 def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
-    """A finalist with the value at the top of the parabola, where its C will lie."""
+    """Return a finalist with the value at the top of the parabola, where its C will lie."""
     values = _by_cost(each, tried)
     rise = _top(values)[1] - values[each.cost]
     if not rise > 0:
@@ -581,7 +581,7 @@ def _raised(each: Tried, tried: Sequence[Tried]) -> Tried:
 
 
 def _by_cost(finalist: Tried, tried: Sequence[Tried]) -> dict[float, float]:
-    """How the value of a family changes with C where candidates were compared."""
+    """Return the values of a family by C, where candidates were compared."""
     return {t.cost: worth(t) for t in tried if t.family == finalist.family and not t.rung}
 
 
@@ -612,7 +612,7 @@ def _labels(labels: LabelsLike | Dataset) -> sp.csr_array | Dataset:
 
 
 def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[Ints, Judge]:
-    """The labels to train in the search, and the judge of these: k falls as their number does.
+    """Return the labels to train in the search, and their judge: k falls as their number does.
 
     With an audit all labels are trained, since whole rows were judged.
     """
@@ -629,7 +629,7 @@ def _sampled(labels: sp.csr_array | Dataset, judge: Judge, seed: int) -> tuple[I
 def _plain_models(
     rows: Rows, tried_by: Sequence[Family], costs: Sequence[float] | None
 ) -> dict[Task, Models]:
-    """The models of one plain training with the middle C: that of the usual loss, if it is there.
+    """Return the models of a plain training, of the usual loss if it is there, with the middle C.
 
     They do not depend on propensities.
     """
@@ -640,7 +640,7 @@ def _plain_models(
 
 
 def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
-    """What the predictions of plain models say of the propensities."""
+    """Say how far plain models, by their predictions, leave the propensities standing."""
     tops = [search.predict(rows, 0, task.family, models) for task, models in plain.items()]
     labels = rows.labels_judged_on(0)
     standing = judging.trust(tops, labels, np.asarray(rows.propensity))
@@ -654,7 +654,7 @@ def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
 def _trusting(
     rows: Rows, tried_by: tuple[Family, ...], standing: Trust
 ) -> tuple[Rows, tuple[Family, ...]]:
-    """Rows and families with the propensities that are left standing."""
+    """Return rows and families with the propensities that are left standing."""
     if rows.judge.propensity is None:
         return rows, tried_by
     p = standing.left_of(np.asarray(rows.propensity))
@@ -697,7 +697,7 @@ class _Search:
         self.note: Callable[[], None] = lambda: None
 
     def run(self, plain: Mapping[Task, Models], progress: Progress | None) -> None:
-        """All rounds but the last; some plain models are there already."""
+        """Walk all rounds but the last; some plain models are there already."""
         first = self._first()
         total, done = len(first) + search.CLIMBED + search.LAST + 3, 0
 
@@ -737,7 +737,7 @@ class _Search:
             self.left = {usual.loss}
 
     def chosen(self, *, raised: bool) -> tuple[Because, Tried, Tried, float]:
-        """What `choose` takes of the best trainings that are left and the best plain one.
+        """Choose of the best trainings that are left and the best plain one.
 
         By the sum over hits, where there is one; a plain one only if unbiased precision agrees.
         """
@@ -772,7 +772,7 @@ class _Search:
         return because, fully[chosen.family], fully[best.family], error
 
     def climbed(self, trained: Sequence[Family]) -> list[Tried]:
-        """All that was tried, with these followed along C until their value falls."""
+        """Follow trainings along C until their value falls; return all that was tried."""
         self._walk([
             Task(0, family, self.rankings[family], self._path(family), tuple(self._known(family)))
             for family in trained
@@ -791,7 +791,7 @@ class _Search:
         return search.path(family, self.costs)
 
     def _first(self) -> list[Family]:
-        """Of every loss one correction, the last of `CORRECTIONS`; the plain training if none."""
+        """Return the last correction of every loss in `CORRECTIONS`; else the plain training."""
         first: dict[str, Family] = {}
         for family in self.rankings:
             other = first.get(family.loss, family)
@@ -799,7 +799,7 @@ class _Search:
         return list(first.values())
 
     def _known(self, trained: Family) -> list[tuple[float, float]]:
-        """The costs of a training with the value of its best ranking."""
+        """Return the costs of a training with the value of its best ranking."""
         values: dict[float, float] = {}
         for each in self.tried:
             if each.family.trained == trained and not each.rung:
@@ -807,7 +807,7 @@ class _Search:
         return sorted(values.items())
 
     def _best(self, count: int, *, plain: bool = False) -> list[Family]:
-        """The best trainings so far that are left; those that can do without propensities."""
+        """Return the best trainings that are left; `plain`: those without propensities."""
         best: dict[Family, float] = {}
         for each in self.tried:
             left = each.family.loss in self.left and not (plain and each.family.corrected)
@@ -817,7 +817,7 @@ class _Search:
         return sorted(best, key=lambda family: -best[family])[:count]
 
     def _close(self) -> list[Family]:
-        """The best training and corrections that may be as good with another C."""
+        """Return the best training and corrections that may be as good with another C."""
         best, *others = [self._top(family) for family in self._best(len(self.rankings))]
         corrected = [each for each in others if each.family.trained.corrected]
         close = [each for each in corrected if not _behind(each, best, search.FOLLOWED)]
@@ -828,7 +828,7 @@ class _Search:
         return max((t for t in self.tried if t.family.trained == trained and not t.rung), key=worth)
 
     def _beside_best(self) -> list[tuple[Family, float]]:
-        """Where the best training has its C: other corrections of its loss, and plain trainings.
+        """Return other corrections of the leading loss, and plain trainings, at the C of the best.
 
         These are the best one and that of the same loss, unless they are clearly behind; and always
         where nothing but a level is left of the propensities.
@@ -845,13 +845,13 @@ class _Search:
         return [(family, self._path(family)[place]) for family in (*asked.values(), *near)]
 
     def _weaker(self) -> list[tuple[Family, float]]:
-        """The correction of the best training with less strength."""
+        """Return the correction of the best training with less strength."""
         leader, place = self._leader()
         return [(f, self._path(f)[place]) for f in self.rankings
                 if f.tau < leader.tau and replace(f, tau=leader.tau) == leader]  # fmt: skip
 
     def _leader(self) -> tuple[Family, int]:
-        """The best training, and the place of its C in the path."""
+        """Return the best training, and the place of its C in the path."""
         (leader,) = self._best(1)
         return leader, self._path(leader).index(self._top(leader).cost)
 
@@ -861,7 +861,7 @@ class _Search:
         self._walk([Task(0, f, self.rankings[f], (cost,)) for f, cost in new])
 
     def _fully(self, last: Sequence[Tried], rung: int) -> list[Tried]:
-        """The same on a later rung."""
+        """Judge finalists on a later rung."""
         made = self._walked(last, rung)
         self.tried += made
         return made
@@ -881,26 +881,26 @@ def _middle(costs: Sequence[float]) -> float:
 
 
 def _order(family: Family) -> int:
-    """The place of a correction among those of its loss."""
+    """Return the place of a correction among those of its loss."""
     return search.CORRECTIONS[family.loss].index((family.correction, family.normalized))
 
 
 def _behind(each: Tried, best: Tried, errors: float, *, unknown: bool = False) -> bool:
-    """By more than so many standard errors of the difference; where those are `unknown`, so."""
+    """Tell if one is behind by more than so many standard errors of the difference."""
     if not (each.judged.without and best.judged.without):
         return unknown and worth(best) > worth(each)
     return worth(best) - worth(each) > errors * judging.difference_error(best.judged, each.judged)
 
 
 def named(tried: Tried) -> Record:
-    """What was tried as plain values, with the name of its family."""
+    """Return a trial as plain values, with the name of its family."""
     plain = tried.to_dict()
     value = None if plain["value"] is None else abs(plain["value"])
     return {"family": tried.family.name, **plain, "value": value}
 
 
 def summary_table(record: Record) -> report.Table:
-    """The best C of every family on the last rung that it reached, best families first."""
+    """Return the best C of every family on the last rung that it reached, best families first."""
     last: dict[str, list[Record]] = {}
     for each in record["tried"]:
         group = last.setdefault(each["family"], [])
@@ -927,7 +927,7 @@ def summary_table(record: Record) -> report.Table:
 
 
 def chart(record: Record) -> report.Panels:
-    """The value over C of all that was tried, from plain values."""
+    """Return the value over C of all that was tried, from plain values."""
     charts = []
     for rung in sorted({each["rung"] for each in record["tried"]}):
         mine = [each for each in record["tried"] if each["rung"] == rung]
