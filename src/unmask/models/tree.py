@@ -410,8 +410,7 @@ def train_to(
                 marked = task._replace(mark=mark)
                 if earlier is None or not earlier.copy(marked, folder):
                     left.append(marked)
-                    continue
-            note(task.n_labels)
+        note(total - sum(task.n_labels for task in left))
 
         def report(task: Subtree, out_of_steps: int) -> None:
             nonlocal exhausted
