@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from unmask import LinearClassifier, data, linear, weights
-from unmask.models.base import read_targets, repeated_rows, shown, with_row_weights
+from unmask.models.base import _in_order, read_targets, repeated_rows, shown, with_row_weights
 from unmask.models.training import row_weights
 from unmask.weights import Weights
 
@@ -218,6 +218,31 @@ def test_columns_in_another_order_are_put_in_order() -> None:
     assert np.array_equal(classifier.decision_function(turned), classifier.decision_function(frame))
     with pytest.raises(ValueError, match="feature names should match"):
         classifier.predict(frame.rename(columns={"f0": "other"}))
+
+
+class Columns:
+    """As much of a frame of features as is asked of it: its columns, and some in another order."""
+
+    def __init__(self, columns: list[str], values: np.ndarray) -> None:
+        self.columns, self.values = columns, values
+
+    def __getitem__(self, names: list[str]) -> Columns:
+        return Columns(names, self.values[:, [self.columns.index(name) for name in names]])
+
+
+def test_frames_of_features_are_read_in_the_order_of_training_and_others_left() -> None:
+    """Whoever checks other features next says what is wrong."""
+    names = ["a", "b", "c"]
+    frame = Columns(names, np.arange(6.0).reshape(2, 3))
+    trained: Any = SimpleNamespace(feature_names_in_=np.array(names))
+    for order in (["a", "b", "c"], ["c", "a", "b"], ["b", "a", "c"]):
+        read = _in_order(trained, frame[order])
+        assert (list(read.columns), read.values.tolist()) == (names, frame.values.tolist())
+    turned = frame[["c", "b", "a"]]
+    for others in (None, ["a", "b"], ["a", "b", "d"], ["a", "b", "c", "d"]):
+        stated = {} if others is None else {"feature_names_in_": np.array(others)}
+        assert _in_order(SimpleNamespace(**stated), turned) is turned  # type: ignore[arg-type]
+        assert _in_order(SimpleNamespace(**stated), frame.values) is frame.values  # type: ignore[arg-type]
 
 
 def test_pipelines_predict_top_from_texts() -> None:

@@ -1,4 +1,4 @@
-"""Node problems: the right rows, weights and optimum; counts are unbiased and telescope."""
+"""The order of labels, the shape of trees, and the problems of nodes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ import pytest
 import scipy.sparse as sp
 
 from tests.helpers.trees import STEPS, path_scores
-from unmask import linear, tree
+from unmask import _kernels, linear, tree
+from unmask._kernels import tree_cluster
 from unmask._kernels import tree_nodes as kernels
+from unmask._kernels.linear_state import Rows
 from unmask.models.one_vs_all import solve
 from unmask.models.problem import Recipe, arrange
-from unmask.models.tree import TreeRecipe, _settings, _solve, prepare
+from unmask.models.tree import TreeRecipe, _settings, _solve, centroids, clustered, prepare
+from unmask.models.tree_model import Shape, Span, depth_of, halves, read_only, split_bits
 from unmask.weights import Weights
 
 RNG = np.random.default_rng(5)
@@ -233,3 +236,140 @@ def test_a_bias_is_in_the_penalty_outside_it_or_absent() -> None:
     ):
         made = _settings(TreeRecipe(bias=bias, C=3.0, forcing=0.25, max_iter=7), 0.125)
         assert made == (3.0, penalty, there, 0.125, 0.25, 7)
+
+
+DRAWS = np.random.default_rng(3)
+
+
+def rows_of(matrix: sp.csr_array) -> Rows:
+    return Rows(matrix.indptr.astype(np.int64), matrix.indices, matrix.data)
+
+
+def test_centroids_are_directions_of_mean_rows() -> None:
+    x = sp.csr_array((DRAWS.random((40, 9)) * (DRAWS.random((40, 9)) < 0.4)).astype(np.float32))
+    y = (DRAWS.random((40, 70)) < 0.1).astype(int)
+    y[:, 5] = 0
+    data = prepare(x, y, TreeRecipe(), None)
+    vectors = centroids(data.x, 9, data.starts, data.rows).toarray()
+    sums = y.T @ x.toarray().astype(float)
+    expected = sums / np.maximum(np.linalg.norm(sums, axis=1), 1e-30)[:, None]
+    np.testing.assert_allclose(vectors, expected, atol=1e-6)
+    assert not vectors[5].any()
+
+
+def groups(n_groups: int, size: int, d: int = 40) -> tuple[sp.csr_array, np.ndarray]:
+    """Unit vectors around a few orthogonal directions, and the group of each, shuffled."""
+    group = DRAWS.permutation(np.repeat(np.arange(n_groups), size))
+    points = 0.05 * DRAWS.random((len(group), d))
+    points[np.arange(len(group)), group] += 1
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    return sp.csr_array(points.astype(np.float32)), group
+
+
+def test_planted_clusters_are_ranges() -> None:
+    vectors, group = groups(2, 50)
+    order = clustered(vectors, 1, seed=0)
+    assert sorted(order.tolist()) == list(range(100))
+    assert len(set(group[order[:50]])) == len(set(group[order[50:]])) == 1
+
+
+def test_halves_are_a_fixed_point_of_balanced_two_means() -> None:
+    """No label of one half is closer to the other centre than one that was preferred to it."""
+    vectors, _ = groups(6, 21)
+    order = np.arange(126, dtype=np.int32)
+    centres = np.zeros((40, 2), dtype=np.float32)
+    tree_cluster.bisect(rows_of(vectors), order, 7, 100, 0.0, centres)
+    assert (centres == 0).all()
+    assert sorted(order.tolist()) == list(range(126))
+    z = vectors.toarray().astype(float)
+    left, right = (z[half].sum(0) for half in (order[:63], order[63:]))
+    closer = z @ (left / np.linalg.norm(left) - right / np.linalg.norm(right))
+    assert closer[order[:63]].min() >= closer[order[63:]].max() - 1e-5
+
+
+def test_an_odd_label_is_in_the_first_half_and_equal_labels_stay_in_order() -> None:
+    same = sp.csr_array(np.ones((5, 1), dtype=np.float32))
+    order = np.arange(5, dtype=np.int32)
+    tree_cluster.bisect(rows_of(same), order, 0, 10, 1e-4, np.zeros((1, 2), dtype=np.float32))
+    assert order.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_orders_depend_on_the_seed_and_not_on_threads() -> None:
+    vectors, _ = groups(30, 8)
+    orders = []
+    for threads in (1, 3):
+        with _kernels.using_threads(threads):
+            orders.append([clustered(vectors, 5, seed).tolist() for seed in (0, 1)])
+    assert orders[0] == orders[1]
+    assert orders[0][0] != orders[0][1]
+
+
+def shape_of(n_labels: int, depth: int, arity: int) -> Shape:
+    order = np.random.default_rng(0).permutation(n_labels).astype(np.int32)
+    return Shape(order, halves(n_labels, depth), split_bits(depth, arity))
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 7, 8, 1000])
+def test_halves_are_balanced_and_nested(n_labels: int) -> None:
+    for depth in range(depth_of(n_labels, 1) + 1):
+        bounds = halves(n_labels, depth)
+        assert (bounds[0], bounds[-1], len(bounds)) == (0, n_labels, 2**depth + 1)
+        sizes = np.diff(bounds)
+        assert sizes.max() - sizes.min() <= 1
+        assert sizes.min() >= 1
+        if depth:
+            assert set(halves(n_labels, depth - 1)) <= set(bounds)
+
+
+def test_depths_and_levels() -> None:
+    assert [depth_of(n, 24) for n in (1, 24, 25, 33, 34, 48, 24626, 670091)] == [
+        0, 0, 0, 0, 1, 1, 10, 15,
+    ]  # fmt: skip
+    assert [depth_of(n, 1) for n in (1, 2, 3, 6, 8)] == [0, 1, 1, 2, 3]
+    assert [split_bits(d, 32) for d in (0, 5, 6, 15, 16)] == [
+        (), (5,), (3, 3), (5, 5, 5), (4, 4, 4, 4),
+    ]  # fmt: skip
+    assert split_bits(3, 2) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "depth", "arity"), [(5, 0, 2), (40, 3, 2), (300, 6, 8), (90, 5, 32)]
+)
+def test_children_divide_their_node_and_parts_divide_the_tree(
+    n_labels: int, depth: int, arity: int
+) -> None:
+    shape = shape_of(n_labels, depth, arity)
+    for level in range(shape.levels):
+        bounds, starts = shape.node_bounds(level), shape.child_starts(level)
+        assert len(bounds) == len(starts) == shape.nodes(level) + 1
+        for node, (first, last) in enumerate(pairwise(bounds.tolist())):
+            children = shape.child_bounds(level, node)
+            assert (children[0], children[-1]) == (first, last)
+            assert len(children) - 1 == starts[node + 1] - starts[node]
+            assert (np.diff(children) >= 1).all()
+            if level == shape.levels - 1:
+                assert (np.diff(children) == 1).all()
+    spans = [span for number in range(shape.n_parts) for span in shape.part(number)]
+    nodes = [(s.level, node) for s in spans for node in range(s.start, s.stop)]
+    wanted = [(level, node) for level in range(shape.levels) for node in range(shape.nodes(level))]
+    assert sorted(nodes) == wanted
+
+
+def test_parts_are_the_top_and_subtrees() -> None:
+    shape = shape_of(3000, 10, 32)
+    assert (shape.cut, shape.n_parts) == (1, 33)
+    assert shape.part(0) == [Span(0, 0, 1)]
+    assert shape.part(2) == [Span(1, 1, 2), Span(2, 32, 64)]
+    narrow = shape_of(3000, 6, 2)
+    assert (narrow.cut, narrow.n_parts) == (4, 17)
+    assert narrow.part(0) == [Span(0, 0, 1), Span(1, 0, 2), Span(2, 0, 4), Span(3, 0, 8)]
+    assert narrow.part(16) == [Span(4, 15, 16), Span(5, 30, 32), Span(6, 60, 64)]
+    assert shape_of(9, 0, 2).part(0) == [Span(0, 0, 1)]
+
+
+def test_arrays_of_trees_cannot_be_written_to_but_those_of_the_caller_can() -> None:
+    own = np.arange(3)
+    held = read_only(own)
+    assert np.shares_memory(held, own)
+    assert (held.flags.writeable, own.flags.writeable) == (False, True)
+    assert read_only(held) is held

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,17 @@ import pytest
 import scipy.sparse as sp
 
 import unmask
-from unmask import TopK, audit, data, linear, metrics, propensity, weights
-from unmask.data import Dataset
+from unmask import TopK, audit, data, linear, metrics, propensity, tree, weights
+from unmask.data import Dataset, synthetic
 from unmask.linear import Recipe
-from unmask.models import search
+from unmask.metrics import evaluate
+from unmask.models import judging, search
 from unmask.models import tune as tuner
 from unmask.models.judging import (
     BALANCED,
     LABELS,
     WEIGHT,
+    Hits,
     Judge,
     Judged,
     _ordered,
@@ -33,9 +36,9 @@ from unmask.models.judging import (
     with_jackknife,
 )
 from unmask.models.search import COSTS, SCALES, families, path, plainness
-from unmask.models.tune import _behind, _raised, between, choose, towards_usual, tune
+from unmask.models.tune import HELD_OUT, _behind, _raised, between, choose, towards_usual, tune
 from unmask.propensity import MaskModel, temper
-from unmask.tuning import Because, Family, Tried, recommended
+from unmask.tuning import Because, Family, Tried, recommended, tune_tree
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -821,7 +824,6 @@ def valued(monkeypatch: pytest.MonkeyPatch, values: Values, rows: int) -> unmask
                  top) for r in task.rankings]  # fmt: skip
 
     monkeypatch.setattr(search, "judged", judged)
-    monkeypatch.setattr(tuner, "judged", judged)
     monkeypatch.setattr(search.Records, "_judge_again", lambda *_: None)
     return tune(made.features, observed, p, "R@3", refit=False)
 
@@ -867,7 +869,7 @@ def test_another_loss_has_to_be_clearly_ahead_of_the_usual_one(
     best = valued(monkeypatch, ahead, 600)
     assert (best.because, best.chosen.family.loss) == (Because.BEST, LOGISTIC)
     assert len({t.cost for t in best.table if t.family.loss == LOGISTIC}) > 1
-    monkeypatch.setattr(tuner, "difference_error", lambda *_: 0.0034)
+    monkeypatch.setattr(judging, "difference_error", lambda *_: 0.0034)
     best = valued(monkeypatch, ahead, 600)
     assert (best.because, best.chosen.family.loss) == (Because.USUAL, HINGE)
     assert best.best.family.loss == LOGISTIC
@@ -927,7 +929,6 @@ def test_other_corrections_are_tried_where_their_loss_leads(
                 for r in task.rankings]  # fmt: skip
 
     monkeypatch.setattr(search, "judged", judged)
-    monkeypatch.setattr(tuner, "judged", judged)
     best = tune(x, observed, p, "R@3", refit=False)
     tried = {(t.family.correction, t.family.loss) for t in best.table}
     assert (("unbiased", "logistic") in tried) == others
@@ -1057,3 +1058,165 @@ def test_it_needs_rows_to_hold_out() -> None:
     with pytest.raises(ValueError, match="rows"):
         tune(np.eye(5), np.eye(4, dtype=int))
     assert replace(Judge("R@1", "vanilla"), metric="P@2").places == 2
+
+
+INVERSE = np.array([1.0, 2.0, 4.0, 8.0])
+SHOWN = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]]))
+PREDICTED = [[1, 2, 0], [3, -1, -1], [0, 1, 2], [3, 2, 1]]
+
+
+@pytest.mark.parametrize(
+    "worth",
+    [
+        np.array([[0.0, 1.0, 0.5]]),
+        np.array([[0.0, 1.0, 0.5, 0.25, 0.2], [0.0, 0.7, 0.6, 0.3, 0.1]]),
+        np.array([[0.0, 1.0]] * 5),
+    ],
+)
+def test_every_hit_adds_its_inverse_propensity_times_its_worth(worth: np.ndarray) -> None:
+    """By place, up to as many as count, and by how many labels were observed."""
+    top = TopK(PREDICTED, [[0.9, 0.5, 0.1], [0.9, -np.inf, -np.inf], [3, 2, 1], [3, 2, 1]])
+    places, most = worth.shape
+    wanted = []
+    for i, row in enumerate(PREDICTED):
+        own = set(SHOWN[[i]].indices.tolist())
+        hits = [(place, j) for place, j in enumerate(row[:places]) if j in own]
+        wanted.append(sum(INVERSE[j] * worth[place, min(len(own), most - 1)] for place, j in hits))
+    assert Hits(INVERSE, worth).of(top, SHOWN) == pytest.approx(wanted)
+
+
+def listed(family: str, cost: float, value: float | None, rung: int) -> dict[str, Any]:
+    return {"family": family, "C": cost, "value": value, "rows": 100 * 4**rung, "rung": rung}
+
+
+TRIED = [
+    listed("plain", 1.0, 0.30, 0),
+    listed("plain", 0.1, 0.20, 0),
+    listed("corrected", 0.1, 0.50, 0),
+    listed("corrected", 1.0, None, 0),
+    listed("corrected", 1.0, 0.45, 1),
+    listed("corrected", 0.5, 0.40, 1),
+    listed("other", 2.0, math.nan, 0),
+]
+
+
+def record(judged_by: str) -> dict[str, Any]:
+    return {
+        "tried": TRIED, "judged_by": judged_by, "estimator": "unbiased",
+        "chosen": {"family": "corrected"},
+    }  # fmt: skip
+
+
+def test_a_panel_for_every_rung_and_a_line_for_every_family() -> None:
+    panels = tuner.chart(record("R@5"))
+    assert [chart.title for chart in panels.charts] == [
+        "trained on 100 rows", "trained on 400 rows",
+    ]  # fmt: skip
+    first, second = (
+        {each.name: list(zip(each.x, each.y, strict=True)) for each in chart.series}
+        for chart in panels.charts
+    )
+    assert first["plain"] == [(0.1, 0.20), (1.0, 0.30)]
+    assert first["corrected"] == [(0.1, 0.50), (1.0, None)]
+    assert list(first) == ["plain", "corrected", "other"]
+    assert second == {"corrected": [(0.5, 0.40), (1.0, 0.45)]}
+    assert panels.columns == 2
+    for chart in panels.charts:
+        assert chart.x.log
+        assert chart.y.label == "R@5 (unbiased)"
+
+
+@pytest.mark.parametrize(
+    ("judged_by", "plain", "corrected"),
+    [("R@5", (1.0, 0.30), (1.0, 0.45)), ("Hamming@5", (0.1, 0.20), (0.5, 0.40))],
+)
+def test_the_best_of_every_family_on_its_last_rung(
+    judged_by: str, plain: tuple[float, float], corrected: tuple[float, float]
+) -> None:
+    """Higher is better, or lower for a loss; what has no number comes last."""
+    rows = [list(row) for row in tuner.summary_table(record(judged_by)).rows]
+    assert rows[0] == ["→", "corrected", *corrected, 400, 2]
+    assert rows[1] == ["", "plain", *plain, 100, 1]
+    assert rows[2][:3] == ["", "other", 2.0]
+
+
+@pytest.mark.parametrize(
+    ("because", "said"),
+    [
+        (Because.ALONE, "No other training could be compared by R@5."),
+        (Because.BEST, "It is the best by estimated R@5 of all that was tried."),
+        (
+            next(each for each in Because if each not in (Because.ALONE, Because.BEST)),
+            "It needs no propensities and is within half a standard error (of 0.0123) of the "
+            "best, corrected.",
+        ),
+    ],
+)
+def test_why_a_training_was_chosen(because: Because, said: str) -> None:
+    best = SimpleNamespace(family=SimpleNamespace(name="corrected"))
+    tuned: Any = SimpleNamespace(
+        because=because, judged_by="R@5", measure="estimated R@5", error=0.01234, best=best
+    )
+    assert tuner._choice(tuned) == said
+
+
+ROWS = synthetic.planted(240, n_features=60, n_labels=30, labels_per_row=3, seed=5)
+CHANCES = np.linspace(0.3, 0.9, 30)
+SEEN = data.hide(ROWS.labels, CHANCES, seed=1)
+RECIPE = tree.TreeRecipe(n_trees=2, arity=4, leaf=4)
+
+
+def test_values_are_those_of_one_tree_on_rows_that_it_has_not_seen() -> None:
+    best = tune_tree(ROWS.features, SEEN, CHANCES, "P@2", costs=[0.1, 3.0], recipe=RECIPE, seed=4)
+    assert best.estimator == "unbiased"
+    assert len(best.table) == 2 * (2 + 1) * 2  # losses × (both rankings of vanilla, counts) × C
+    order = np.random.default_rng(4).permutation(240)
+    held, kept = order[: 240 // HELD_OUT], order[240 // HELD_OUT :]
+    for tried in best.table[::5]:
+        family = tried.family
+        one = tree.TreeRecipe(family.loss, family.correction, 1, 4, 4, tried.cost)
+        model = tree.train(ROWS.features[kept], SEEN[kept], one, propensity=CHANCES)
+        top = tree.predict_top(
+            model, ROWS.features[held], 2, rank_by=tried.family.rank_by, propensity=CHANCES
+        )  # fmt: skip
+        table = evaluate(top, SEEN[held], CHANCES, metrics=["P@2"], estimators=["unbiased"])
+        assert tried.judged.value == pytest.approx(table["P@2", "unbiased"].value)
+
+
+def test_the_best_is_trained_on_all_rows_and_predicts_as_it_was_judged() -> None:
+    best = tune_tree(ROWS.features, SEEN, CHANCES, "R@3", costs=[0.3], recipe=RECIPE)
+    value, index = max((tried.judged.value, -i) for i, tried in enumerate(best.table))
+    assert best.chosen == best.table[-index]
+    assert best.rank_by == best.chosen.family.rank_by
+    assert best.recipe == best.chosen.family.recipe(best.chosen.cost, RECIPE)
+    assert f"R@3 about {value:.3f} (deconvolved" in best.headline
+    assert best.reason == "It is the best by R@3 of all that was tried."
+    model = tree.train(ROWS.features, SEEN, best.recipe, propensity=CHANCES)
+    wanted = tree.predict_top(model, ROWS.features, 3, rank_by=best.rank_by, propensity=CHANCES)
+    np.testing.assert_array_equal(best.predict_top(ROWS.features, 3).labels, wanted.labels)
+
+
+def test_without_propensities_nothing_is_corrected() -> None:
+    best = tune_tree(ROWS.features, SEEN, metric="P@1", costs=[0.3], refit=False)
+    assert {tried.family.correction for tried in best.table} == {"vanilla"}
+    assert {tried.family.rank_by for tried in best.table} == {"score"}
+    with pytest.raises(ValueError, match="no model; train one"):
+        best.predict_top(ROWS.features, 3)
+
+
+def test_bad_calls_are_refused() -> None:
+    with pytest.raises(ValueError, match="at least 5 rows; got 4"):
+        tune_tree(ROWS.features[:4], SEEN[:4])
+    with pytest.raises(ValueError, match="nothing to try"):
+        tune_tree(ROWS.features, SEEN, costs=[])
+    with pytest.raises(ValueError, match="needs sets of labels"):
+        tune_tree(ROWS.features, SEEN, propensity.constant(30, 0.5), "micro-F1")
+
+
+def test_progress_counts_every_tree() -> None:
+    told: list[tuple[int, int]] = []
+    tune_tree(
+        ROWS.features, SEEN, CHANCES, "P@1", costs=[0.3, 1.0], losses=["logistic"], recipe=RECIPE,
+        refit=False, progress=lambda done, total: told.append((done, total)),
+    )  # fmt: skip
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -34,7 +34,7 @@ from unmask._kernels import using_threads
 from unmask.linear import Recipe, load, plan, predict_top, train, train_to
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.models import linear as planning
-from unmask.models import store
+from unmask.models import store, training
 from unmask.models.problem import prepare
 from unmask.parallel import dask_runner, shared
 from unmask.parallel.runner import LocalRunner
@@ -259,7 +259,7 @@ SMALL_OBJECTS = 1 << 15
 def test_a_plan_counts_tasks_threads_and_seconds() -> None:
     made = plan(X, Y, Recipe(prune_below=0.01), shard_labels=32, sample=40)
     assert (made.tasks, made.block, made.labels, made.sampled) == (5, 32, L, 40)
-    assert made.memory == planning.PROCESS + made.features_bytes + made.threads * made.task_bytes
+    assert made.memory == training.PROCESS + made.features_bytes + made.threads * made.task_bytes
     assert made.seconds_per_label > 0
     for threads, labels in ((1, 150), (2, 3 * 32), (4, 2 * 32), (8, 32)):  # rounds of blocks
         with using_threads(threads):
@@ -273,6 +273,7 @@ import gc, json, sys, tracemalloc
 import numpy as np, scipy.sparse as sp
 from unmask.linear import Recipe
 from unmask.models import linear as planning
+from unmask.models import training
 from unmask.models.problem import prepare
 
 rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What a plan says of a training: counted by hand, with workers and clocks that are made up."""
+"""Plans of trainings: counted by hand, with workers and clocks that are made up."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask import parallel
+from unmask import _kernels, parallel, tree
+from unmask._kernels.linear_state import BLOCK
 from unmask.linear import Recipe, plan
 from unmask.models import linear as planning
+from unmask.models import training
+from unmask.models import tree as tree_plans
 from unmask.models.problem import prepare
+from unmask.models.tree import prepare as prepare_trees
+from unmask.tree import TreeRecipe
 from unmask.weights import Weights
 
 RNG = np.random.default_rng(5)
@@ -52,7 +57,7 @@ def test_time_and_size_are_extrapolated_from_the_sample(
     assert made.seconds_per_label == 0.5
     assert made.seconds == 0.5 * min(32 * rounds, L)
     assert made.model_bytes == 7 * L
-    assert made.memory == planning.PROCESS + made.features_bytes + room.threads * made.task_bytes
+    assert made.memory == training.PROCESS + made.features_bytes + room.threads * made.task_bytes
 
 
 def test_memory_is_counted_as_the_solvers_hold_it() -> None:
@@ -83,7 +88,7 @@ def test_the_sample_is_in_the_middle_of_equal_parts_by_frequency(
     count: int, places: list[int]
 ) -> None:
     frequencies = RNG.permutation(10)
-    picked = planning.spread_labels(frequencies, count)
+    picked = training.spread_labels(frequencies, count)
     assert frequencies[picked].tolist() == list(places)
 
 
@@ -131,7 +136,7 @@ def test_blocks_are_halved_down_to_what_is_solved_together() -> None:
     with pytest.raises(ValueError, match="use workers with at least"):
         planning.refuse_small(joint, 512, room)
     for count, words in ((9_990_000_000, "10 GB"), (10_000_000_000, "10 GB"), (2**41, "2,199 GB")):
-        assert planning.gigabytes(count) == words
+        assert training.gigabytes(count) == words
 
 
 @pytest.mark.parametrize(
@@ -170,3 +175,58 @@ def test_workers_that_are_too_small_are_refused_before_anything_is_sent(
         planning.solve(problem, backend=runner)
     with pytest.raises(ValueError, match="too small"):
         plan(X, Y)
+
+
+SMALL_X = sp.csr_array(np.array([[1.0, 0, 2, 0, 3], [0, 4, 0, 0, 0], [5, 6, 0, 0, 0]]))
+SMALL_Y = sp.csr_array(np.array([[1, 1, 0, 1], [0, 1, 0, 0], [0, 0, 0, 1]]))
+
+
+def test_memory_is_that_of_the_arrays_and_of_the_larger_step() -> None:
+    """3 rows, 5 features, 6 entries; 5 labels of rows, which have 3 + 3 + 3 + 1 + 2 entries."""
+    recipe = TreeRecipe()
+    rows = prepare_trees(SMALL_X, SMALL_Y, recipe, None)
+    features = (4 * 8 + 6 * 4 + 6 * 4) + (5 * 8 + 5 * 4 + 5 * 8)
+    root = (20 * BLOCK + 88) * 3 + 16 * 6 + (20 * BLOCK + 68) * 5
+    for threads in (1, 3):
+        expected = (400 << 20) + 2 * features + threads * root
+        assert tree_plans.memory(rows, recipe, threads) == expected
+    clustering = 2 * 8 * (3 + 3 + 3 + 1 + 2)
+    assert tree_plans.memory(rows, recipe, 0) == (400 << 20) + 2 * features + clustering
+
+
+@pytest.mark.parametrize("sample", [8, 64])
+def test_trees_time_and_size_are_extrapolated_from_the_sample(
+    monkeypatch: pytest.MonkeyPatch, sample: int
+) -> None:
+    """64 labels in leaves of 4 are 4 halvings, 2 levels of arity 4; 8 labels are 1."""
+    asked = []
+
+    def measured(rows: object, recipe: TreeRecipe, count: int) -> tuple[float, int, int]:
+        asked.append(count)
+        return 6.0, 1000, sample
+
+    monkeypatch.setattr(tree_plans, "_measure", measured)
+    features = sp.csr_array(np.eye(64, 9))
+    with _kernels.using_threads(2):
+        made = tree.plan(features, sp.eye_array(64), TreeRecipe(n_trees=5, arity=4, leaf=4))
+    assert asked == [2048]
+    assert (made.rows, made.features, made.labels, made.trees) == (64, 9, 64, 5)
+    assert (made.levels, made.threads, made.sampled) == (3, 2, sample)
+    growth = 1 + (3 / (1 + 2) if sample == 8 else 0)
+    assert made.seconds_per_label == pytest.approx(6.0 / sample * growth * 5)
+    assert made.seconds == pytest.approx(6.0 / sample * growth * 5 * 64 / 2)
+    assert made.model_bytes == round(1000 / sample * 64 * 5)
+    assert made.parts == 5 * 17
+    assert made.to_dict()["model_bytes"] == made.model_bytes
+
+
+def test_the_sample_is_a_tree_of_some_labels() -> None:
+    rows = prepare_trees(SMALL_X, SMALL_Y, TreeRecipe(), None)
+    took, stored, sampled = tree_plans._measure(rows, TreeRecipe(n_trees=3), 2)
+    assert 0 < took < 100
+    assert sampled == 2
+    everything = tree_plans._measure(rows, TreeRecipe(n_trees=3), 9)
+    assert everything[2] == 4
+    assert 0 < stored < everything[1]
+    empty = prepare_trees(SMALL_X, sp.csr_array((3, 4)), TreeRecipe(), None)
+    assert tree_plans._measure(empty, TreeRecipe(), 2)[2] == 2
