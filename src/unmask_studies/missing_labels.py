@@ -32,8 +32,8 @@ import scipy.sparse as sp
 from unmask import data, linear, missing, report
 from unmask._sparse import entry_rows
 from unmask._typing import Floats, Ints
-from unmask.models.completed import STRONGER
 from unmask.metrics import evaluate
+from unmask.models.completed import STRONGER
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Scenario, Setting, by_score, effort
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 from unmask_studies.training.protocol import Trial, trial

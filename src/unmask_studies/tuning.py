@@ -31,12 +31,12 @@ import scipy.sparse as sp
 from unmask import linear, propensity, report
 from unmask._typing import Floats
 from unmask.linear import Recipe, UnconvergedWarning
-from unmask.models.training import RANKINGS
 from unmask.metrics import evaluate
+from unmask.models.search import TAUS, families, path
+from unmask.models.training import RANKINGS
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.tuning import Family, Tuned, tune
-from unmask.models.search import TAUS, families, path
 from unmask_studies import baselines, models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 

@@ -28,6 +28,7 @@ from tests.helpers.paths import ROOT
 from unmask import TopK, data, linear, losses, metrics, missing, pages, predictions, propensity
 from unmask import weights as corrections
 from unmask.cli import app, output
+from unmask.models import training
 from unmask_studies import demo
 
 
@@ -141,7 +142,7 @@ def test_training_offers_every_choice_of_the_recipe() -> None:
     ("command", "option", "registry"),
     [
         ("train", "--correction", corrections.CORRECTIONS),
-        ("train", "--bias", linear.problem.BIASES),
+        ("train", "--bias", training.BIASES),
         ("evaluate", "--interval", metrics.intervals.INTERVALS),
         ("reproduce", "--size", unmask_studies.SIZES),
         ("hide", "--propensity", propensity.MODELS),

@@ -96,7 +96,7 @@ def tune(
     or the usual loss if no other is clearly ahead, or vanilla training if it is within half a
     standard error. Propensities that held-out predictions refute are tempered until they are no
     longer, or replaced by one for all labels, as are those whose order is not borne out. See
-    `unmask.tuning.search` for the order and what it costs.
+    `unmask.models.search` for the order and what it costs.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from unmask import linear, missing, propensity
 from unmask._sparse import values_at
 from unmask._typing import Floats, Ints
-from unmask.models.completed import completion
 from unmask.metrics import evaluate
+from unmask.models.completed import completion
 from unmask.predictions import TopK
 from unmask.tuning import tune
 from unmask_studies.reality.pairs import Pair
