@@ -32,8 +32,9 @@ import scipy.sparse as sp
 
 from results import add_json_option, write_json
 from unmask import data, parallel
-from unmask.linear import Recipe, load, plan, planning, train_to
-from unmask.linear.problem import prepare
+from unmask.linear import Recipe, load, plan, train_to
+from unmask.models import linear as planning
+from unmask.models.problem import prepare
 from unmask_studies.models import split_of
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))

@@ -50,9 +50,8 @@ from results import add_json_option, write_json
 from unmask import set_threads, tree
 from unmask.data import Dataset, read, synthetic, write
 from unmask.data.texts import idf, tfidf
-from unmask.tree.clustering import centroids, clustered
-from unmask.tree.recipe import prepare
-from unmask.tree.shape import depth_of, halves, split_bits
+from unmask.models.tree import centroids, clustered, prepare
+from unmask.models.tree_model import depth_of, halves, split_bits
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 THREADS = 2

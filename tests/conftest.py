@@ -50,7 +50,7 @@ FIRST = (
     "tests/test_tutorials.py",
     "tests/test_examples.py",
     "tests/test_fuzz_api.py",
-    "tests/tuning/test_tune.py",
+    "tests/models/test_tune.py",
     "tests/tools/test_bounds.py",
 )
 """Files of few tests that take long. They begin first: the tests of a file stay in one process, and

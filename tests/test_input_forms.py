@@ -51,9 +51,9 @@ NO_ARRAYS = {
     "weights.to_pos_weight", "weights.to_relevance", "weights.to_samples",
     "weights.to_soft_targets", "losses.describe", "losses.get", "losses.observed",
     "losses.pairwise", "losses.warn_if_unbounded", "metrics.make_scorer", "metrics.supported",
-    "linear.load", "linear.read_dismec", "linear.read_dismecpp", "linear.save",
+    "linear.load", "linear.save",
     "linear.text_features", "linear.train_to", "tuning.recommended",
-    "tree.load", "tree.plan", "tree.prune", "tree.save", "tree.train_to",
+    "tree.load", "tree.plan", "tree.save", "tree.train_to",
     "missing.complete", "missing.read_review", "missing.review",
 }  # fmt: skip
 """Take files, names or the package's own records; `train_to` is `train` with a folder, `tree.plan`

@@ -294,16 +294,6 @@ def test_json_nested_beyond_reason_is_refused(folder: Path, depth: int) -> None:
     assert "nested too deep" in refused.stderr
 
 
-def test_weights_of_dismecpp_come_from_beside_the_file(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    (tmp_path / "w").write_text("0:1\n")
-    part = {"first": 0, "count": 1, "file": "../w", "weight-format": "SparseTXT"}
-    meta = {"num-features": 1, "num-labels": 1, "files": [part]}
-    (tmp_path / "m" / "m.json").write_text(json.dumps(meta))
-    with pytest.raises(ValueError, match="must stand beside it"):
-        linear.read_dismecpp(tmp_path / "m" / "m.json", bias=False)
-
-
 # Names that come from data.
 
 

@@ -148,7 +148,7 @@ def functions() -> dict[str, Function]:
     }
 
     def values(table: Any) -> Any:
-        return [(each.metric, each.estimator, each.value, *each.interval) for each in table]
+        return [(each.metric, each.estimator, each.judged.value, *each.interval) for each in table]
 
     def tables(several: Any) -> Any:
         return [values(several[name]) for name in several]
@@ -323,7 +323,7 @@ def functions() -> dict[str, Function]:
             ).table
         ],
         "tuning.tune_tree": lambda y, s: [
-            each.value
+            each.judged.value
             for each in tuning.tune_tree(
                 s.features, y, s.p, "P@2", losses=["logistic"], costs=[0.01], recipe=trees,
                 refit=False,

@@ -376,38 +376,6 @@ def _read_model(folder: Path) -> None:
         linear.text_features(model, ["Tax law", ""])
 
 
-def _dismec() -> list[Files]:
-    head = b"solver_type L2R_L2LOSS_SVC\nnr_class 2\nlabel 1 0\nnr_feature 2\nbias 1\nw\n"
-    return [{"1.model": head + b"0.5 0 \n0 2 \n-1 -3 \n"}]
-
-
-def _read_dismec(folder: Path) -> None:
-    from unmask import linear
-
-    _use(linear.read_dismec(folder / "1.model"))
-
-
-def _dismecpp() -> list[Files]:
-    def files(kind: str, contents: bytes, name: str) -> Files:
-        part = {"first": 0, "count": 2, "file": name, "weight-format": kind}
-        meta = {"num-features": 3, "num-labels": 2, "date": "", "files": [part]}
-        return {"m.json": json.dumps(meta).encode(), name: contents}
-
-    dense = np.float32([[1, 0, 2], [0, 3, -1]])
-    return [
-        files("SparseTXT", b"0:0.5 2:-1 \n1:2 \n", "w.txt"),
-        files("DenseTXT", b"1 0 2\n0 3 -1\n", "w.txt"),
-        files("DenseNPY", saved(dense), "w.npy"),
-    ]
-
-
-def _read_dismecpp(folder: Path) -> None:
-    from unmask import linear
-
-    for bias in (True, False):
-        _use(linear.read_dismecpp(folder / "m.json", bias=bias))
-
-
 def _use(model: Any) -> None:
     from unmask import linear
 
@@ -549,8 +517,6 @@ READERS: dict[str, Reader] = {
     "propensity.json": Reader(_estimates, _read_propensity),
     "model": Reader(_models, _read_model),
     "model.signed": Reader(_models, _read_model, _signed),
-    "dismec": Reader(_dismec, _read_dismec),
-    "dismecpp": Reader(_dismecpp, _read_dismecpp),
     "report": Reader(_stored, _read_stored),
     "report.rows": Reader(_rows, _read_rows, _zstd),
     "study": Reader(_known_rows, _read_known_rows, _zstd),

@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from unmask._kernels import set_threads
     from unmask.arrays import LabelSets, TopK
     from unmask.diagnosis.diagnose import diagnose
-    from unmask.linear.estimator import LinearClassifier
     from unmask.metrics.comparison import compare, sensitivity
     from unmask.metrics.evaluation import Evaluator, evaluate
-    from unmask.tree.estimator import LabelTree
-    from unmask.tuning.tune import tune
+    from unmask.models.base import LabelTree, LinearClassifier
+    from unmask.models.tune import tune
 
 __version__ = "0.1.0"
 

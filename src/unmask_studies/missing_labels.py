@@ -33,8 +33,8 @@ from unmask import data, linear, missing
 from unmask import pages as report
 from unmask._typing import Floats, Ints
 from unmask.arrays import entry_rows
-from unmask.linear.completed import STRONGER
 from unmask.metrics import evaluate
+from unmask.models.completed import STRONGER
 from unmask_studies.mask_scenarios import SCENARIOS, Masked, Scenario, Setting, by_score, effort
 from unmask_studies.runs import DataSets, Row, Study, Unit, group_rows, statement
 from unmask_studies.training.protocol import Trial, trial

@@ -27,17 +27,18 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from unmask.linear.model import RANKINGS
+from unmask.tuning.candidates import TAUS
 
 from unmask import linear, propensity
 from unmask import pages as report
 from unmask._typing import Floats
 from unmask.arrays import TopK
 from unmask.linear import Recipe, UnconvergedWarning
-from unmask.linear.model import RANKINGS
 from unmask.metrics import evaluate
+from unmask.models.search import families, path
 from unmask.propensity import MaskModel
 from unmask.tuning import Family, Tuned, tune
-from unmask.tuning.candidates import TAUS, families, path
 from unmask_studies import baselines, models
 from unmask_studies.runs import STYLES, DataSets, Row, Study, Unit, group_rows, statement
 

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from unmask import data, diagnosis, linear, metrics, predictions, propensity
 from unmask._kernels import compiling
+from unmask.models import one_vs_all
 from unmask_studies import demo
 
 ROWS, LABELS = 1500, 24
@@ -100,7 +101,7 @@ def _train(folder: Path) -> None:
     rows = data.read(folder / "train.txt")
     features = data.tfidf(rows.features, data.idf(rows.features))
     p = propensity.jain(rows.labels)
-    losses = [("ova", loss) for loss in linear.ova.SOLVERS] + [("pal", "softmax")]
+    losses = [("ova", loss) for loss in one_vs_all.SOLVERS] + [("pal", "softmax")]
     for (reduction, loss), correction, normalized in product(
         losses, ("vanilla", "unbiased"), (False, True)
     ):

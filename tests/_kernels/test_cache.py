@@ -169,8 +169,9 @@ def test_without_any_temporary_folder_nothing_is_kept(monkeypatch: pytest.Monkey
 TRAINING = """
 from hashlib import sha256
 from unmask import data, linear
+from unmask.models import one_vs_all
 rows = data.synthetic.planted(300, n_features=40, n_labels=150, seed=3)
-for loss in linear.ova.SOLVERS:
+for loss in one_vs_all.SOLVERS:
     model, course = linear.train(rows.features, rows.labels, linear.Recipe(loss))
     print(sha256(model.weights.tobytes() + course.objective.tobytes()).hexdigest())
 """

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from unmask._kernels import linear as kernels
 from unmask._kernels import linear_state as state
 from unmask.linear import Recipe
-from unmask.linear.problem import Problem, prepare
+from unmask.models.problem import Problem, prepare
 from unmask.weights import Weights
 
 RNG = np.random.default_rng(4)

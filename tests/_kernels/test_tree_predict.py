@@ -10,8 +10,8 @@ import pytest
 from unmask._kernels import tree_predict as kernels
 from unmask._kernels.lanes import WIDTH as LANES
 from unmask._kernels.linear_state import Rows
-from unmask.tree.nodes import Nodes
-from unmask.tree.prediction import _aligned, _Heaps, _Level, _Meetings, _Pairs, _Scratch
+from unmask.models.tree_model import Nodes
+from unmask.models.tree_search import _aligned, _Heaps, _Level, _Meetings, _Pairs, _Scratch
 
 WIDTH = 4
 """Children of a node."""

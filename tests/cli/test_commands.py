@@ -28,6 +28,7 @@ from tests.helpers.paths import ROOT
 from unmask import TopK, data, linear, losses, metrics, missing, pages, predictions, propensity
 from unmask import weights as corrections
 from unmask.cli import app, output
+from unmask.models import training
 from unmask_studies import demo
 
 
@@ -141,7 +142,7 @@ def test_training_offers_every_choice_of_the_recipe() -> None:
     ("command", "option", "registry"),
     [
         ("train", "--correction", corrections.CORRECTIONS),
-        ("train", "--bias", linear.problem.BIASES),
+        ("train", "--bias", training.BIASES),
         ("evaluate", "--interval", metrics.intervals.INTERVALS),
         ("reproduce", "--size", unmask_studies.SIZES),
         ("hide", "--propensity", propensity.MODELS),
@@ -453,5 +454,7 @@ def test_what_is_no_stored_result_is_refused(content: str, message: str, tmp_pat
 
 
 def test_losses_named_by_the_help_are_those_that_can_be_trained() -> None:
+    from unmask.models.one_vs_all import SOLVERS
+
     named = re.findall(r"\w+", options("train")["--loss"].help)
-    assert set(named) & losses.LOSSES.keys() == {*linear.ova.SOLVERS, "softmax"}
+    assert set(named) & losses.LOSSES.keys() == {*SOLVERS, "softmax"}

@@ -59,8 +59,7 @@ def test_every_reader_is_fuzzed() -> None:
     }
     covered = {
         "data.read": "data", "predictions.read": "predictions", "propensity.read": "propensity",
-        "linear.load": "model", "linear.read_dismec": "dismec",
-        "linear.read_dismecpp": "dismecpp", "data.read_judgements": "data.judgements",
+        "linear.load": "model", "data.read_judgements": "data.judgements",
         "data.read_hierarchy": "data.hierarchy",
     }  # fmt: skip
     assert public == covered.keys()
@@ -167,17 +166,6 @@ CORPUS: dict[str, tuple[str, int, Callable[[Files], Files]]] = {
     "features": ("model.signed", 1, tree("manifest.json", "features", value=10**30)),
     "loss": ("model", 0, tree("manifest.json", "loss", value="hinge of a door")),
     "labels below": ("model", 0, tree("manifest.json", "labels", value=-3)),
-    "dismec, label": ("dismec", 0, swap("1.model", b"label 1 0", b"label 1 " + b"9" * 30)),
-    "dismec, other": ("dismec", 0, swap("1.model", b"label 1 0", b"label 1 5")),
-    "dismec, empty": ("dismec", 0, swap("1.model", b"0.5 0 \n0 2 \n-1 -3 \n", b"")),
-    "dismec, bias": ("dismec", 0, swap("1.model", b"bias 1", b"bias 1e39")),
-    "dismec, infinite": ("dismec", 0, swap("1.model", b"0.5", b"1e999")),
-    "dismecpp, file": ("dismecpp", 0, tree("m.json", "files", 0, "file", value=3)),
-    "dismecpp, features": ("dismecpp", 0, tree("m.json", "num-features", value=10**12)),
-    "dismecpp, infinite": ("dismecpp", 0, tree("m.json", "num-labels", value=float("inf"))),
-    "dismecpp, none": ("dismecpp", 0, tree("m.json", "files", value=[])),
-    "dismecpp, cut": ("dismecpp", 2, put("w.npy", UNCLOSED)),
-    "dismecpp, value": ("dismecpp", 0, swap("w.txt", b"0.5", b"1e39")),
     "report, none": ("report", 0, tree("r.json", "estimates", value=None)),
     "report, words": ("report", 0, tree("r.json", "estimates", 0, "value", value="x")),
     "report, kind": ("report", 0, tree("r.json", "kind", value=["evaluation"])),
@@ -201,7 +189,6 @@ def test_what_once_got_through_is_refused(what: str, tmp_path: Path) -> None:
     ("name", "change"),
     [
         ("report", tree("r.json", "labels", "count", 0, value=1e308)),
-        ("dismecpp", tree("m.json", "num-features", value=99_999_999)),
     ],
 )
 def test_what_is_large_but_sound_is_read(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import struct
@@ -16,6 +15,7 @@ from tests.helpers.devices import terminal
 from tests.helpers.xc_files import XC
 from unmask import audit, data, linear, missing, predictions, propensity, thresholds, weights
 from unmask.files import contents, read_records
+from unmask import audit, data, missing, predictions, propensity, thresholds, weights
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -24,8 +24,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "predictions": predictions.read,
     "propensity": propensity.read,
     "weights": weights.read,
-    "dismec": linear.read_dismec,
-    "dismecpp": lambda path: linear.read_dismecpp(path, bias=True),
     "thresholds": thresholds.read,
     "hierarchy": data.read_hierarchy,
     "vocabulary": data.subject_labels,
@@ -53,16 +51,6 @@ def test_readers_refuse_devices_and_folders(reader: str, tmp_path: Path) -> None
     with pytest.raises(ValueError, match="is a folder"):
         READERS[reader](tmp_path / "a_data.txt")
 
-
-def test_weight_files_of_dismecpp_are_files(tmp_path: Path) -> None:
-    for kind in ("DenseTXT", "SparseTXT", "DenseNPY"):
-        part = {"first": 0, "count": 1, "file": f"w-{kind}", "weight-format": kind}
-        meta = {"num-features": 1, "num-labels": 1, "files": [part]}
-        (tmp_path / "m.json").write_text(json.dumps(meta))
-        os.mkfifo(tmp_path / f"w-{kind}")
-        signal.alarm(100)
-        with pytest.raises(ValueError, match="is a pipe"):
-            linear.read_dismecpp(tmp_path / "m.json", bias=False)
 
 
 def skippable(size: int, kind: int = 0) -> bytes:

@@ -203,7 +203,7 @@ CALLS: dict[str, Callable[[Inputs], Any]] = {
         ).table
     ],
     "tuning.tune_tree": lambda g: [
-        tried.value
+        tried.judged.value
         for tried in tuning.tune_tree(
             g["features"], g["labels"], g["p"], "P@2", losses=["logistic"], costs=[0.1]
         ).table

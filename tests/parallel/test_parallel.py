@@ -31,10 +31,12 @@ from tests.helpers.cluster import CONFIG, RNG, L, N, X, Y, contents
 from tests.helpers.command import run
 from unmask import LinearClassifier, TopK, _kernels, data, evaluate, parallel, predictions
 from unmask._kernels import using_threads
-from unmask.linear import Recipe, blocks, load, plan, planning, predict_top, train, train_to
-from unmask.linear.problem import prepare
+from unmask.linear import Recipe, load, plan, predict_top, train, train_to
 from unmask.metrics import Evaluator, evaluate_shards
 from unmask.parallel import LocalRunner
+from unmask.models import linear as planning
+from unmask.models import store, training
+from unmask.models.problem import prepare
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all
@@ -121,7 +123,7 @@ def test_only_the_given_labels_travel() -> None:
     sizes = [
         sum(a.nbytes for a in task.part.entries)
         for given in (small, large)
-        for task in blocks.blocks(given, 64)
+        for task in planning.blocks(given, 64)
     ]
     assert sizes[: len(sizes) // 2] == sizes[len(sizes) // 2 :]
     assert planning.features_bytes(large) > 30 * planning.features_bytes(small)
@@ -183,9 +185,7 @@ def test_sharded_evaluation_with_estimated_propensities() -> None:
 def test_spread_prediction_is_that_of_one_process(
     by: str, rank_by: str, client: Any, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import prediction
-
-    monkeypatch.setattr(prediction, "PIECE", 40)
+    monkeypatch.setattr(planning, "PIECE", 40)
     model, p = load(whole), jain(Y)
     expected = predict_top(model, X, 7, rank_by=rank_by, propensity=p)
     for given, backend in ((model, client), (whole, client), (model, None)):
@@ -195,24 +195,15 @@ def test_spread_prediction_is_that_of_one_process(
 
 
 def test_a_model_too_large_for_a_worker_is_spread_by_labels(whole: Path) -> None:
-    from unmask.linear.prediction import _split_by, size
-
-    class Small:
-        def __init__(self, memory: int | None) -> None:
-            self.memory = memory
-
-        def resources(self) -> parallel.Resources:
-            return parallel.Resources(2, 1, self.memory)
-
     model = load(whole)
-    enough = 2 * size(model)
+    enough = 2 * planning.size(model)
     for memory, by in (
         (20_000, "labels"),
         (enough - 1, "labels"),
         (enough, "rows"),
         (None, "rows"),
     ):
-        assert _split_by(Small(memory), model) == by
+        assert planning.split_by(model, memory) == by
 
 
 def test_studies_run_as_tasks(client: Any, tmp_path: Path) -> None:
@@ -267,7 +258,7 @@ SMALL_OBJECTS = 1 << 15
 def test_a_plan_counts_tasks_threads_and_seconds() -> None:
     made = plan(X, Y, Recipe(prune_below=0.01), shard_labels=32, sample=40)
     assert (made.tasks, made.block, made.labels, made.sampled) == (5, 32, L, 40)
-    assert made.memory == planning.PROCESS + made.features_bytes + made.threads * made.task_bytes
+    assert made.memory == training.PROCESS + made.features_bytes + made.threads * made.task_bytes
     assert made.seconds_per_label > 0
     for threads, labels in ((1, 150), (2, 3 * 32), (4, 2 * 32), (8, 32)):  # rounds of blocks
         with using_threads(threads):
@@ -279,18 +270,20 @@ def test_a_plan_counts_tasks_threads_and_seconds() -> None:
 MEMORY_OF_A_BLOCK = """
 import gc, json, sys, tracemalloc
 import numpy as np, scipy.sparse as sp
-from unmask.linear import Recipe, blocks, planning
-from unmask.linear.problem import prepare
+from unmask.linear import Recipe
+from unmask.models import linear as planning
+from unmask.models import training
+from unmask.models.problem import prepare
 
 rng = np.random.default_rng(0)
 x = sp.csr_array(rng.random((4000, 300)) * (rng.random((4000, 300)) < 0.05))
 y = sp.csr_array((rng.random((4000, 64)) < 0.02).astype(np.float32))
 given = prepare(x, y, Recipe(sys.argv[1]), None, None)
-(block,) = blocks.blocks(given, 64)
-blocks.train_block(blocks.Common(given.common, 0.0), block)  # compiles
+(block,) = planning.blocks(given, 64)
+planning.solve_block(given.common, block)  # compiles
 gc.collect()
 tracemalloc.start()
-blocks.train_block(blocks.Common(given.common, 0.0), block)
+planning.solve_block(given.common, block)
 print(json.dumps([planning.task_bytes(given, 64), tracemalloc.get_traced_memory()[1]]))
 """
 
@@ -542,13 +535,11 @@ def test_damaged_shards_are_trained_again(client: Any, whole: Path, tmp_path: Pa
 def test_a_shard_that_arrives_damaged_is_not_listed(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unmask.linear import files, folders
-
-    monkeypatch.setattr(folders, "SETTLING", 0.3)
-    monkeypatch.setattr(folders, "_digest", lambda path: "0" * 64)
+    monkeypatch.setattr(store, "SETTLING", 0.3)
+    monkeypatch.setattr(store, "_digest", lambda path: "0" * 64)
     with pytest.raises(ValueError, match="is not what a worker wrote"):
         train_to(tmp_path, X, Y, shard_labels=64, backend=client)
-    assert files.FORMAT.read(tmp_path, folders.UNFINISHED)["shards"] == []
+    assert planning.FORMAT.read(tmp_path, store.UNFINISHED)["shards"] == []
 
 
 def _limit_files(size: int) -> None:

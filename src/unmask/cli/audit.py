@@ -319,9 +319,9 @@ def _vocabulary(path: Path) -> list[str]:
     """Names of labels: the lines of a file, or those of a model."""
     if not path.is_dir():
         return [name for line in _lines(path) or () if (name := line.strip())]
-    from unmask import linear, tree
+    from unmask import models
 
-    model = tree.load(path) if tree.files.is_tree(path) else linear.load(path)
+    model = models.load(path)
     if model.label_names is None:
         raise ValueError(f"the model in {path} knows its labels by number; name them in a file.")
     return list(model.label_names)

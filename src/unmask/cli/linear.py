@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unmask._typing import Floats
     from unmask.data import Dataset
     from unmask.linear import Plan, Recipe
-    from unmask.linear.model import Parameter
+    from unmask.models.store import Parameter
     from unmask.parallel import Backend
     from unmask.propensity import PropensityEstimate
     from unmask.tuning import Tuned
@@ -183,7 +183,7 @@ def _written(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
 
 def _plan_facts(plan: Plan) -> dict[str, object]:
     """A plan as people read it."""
-    from unmask.linear.planning import gigabytes
+    from unmask.models.training import gigabytes
 
     return {
         "rows × features": f"{plan.rows:,} × {plan.features:,}",

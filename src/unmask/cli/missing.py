@@ -93,11 +93,12 @@ def missing(
     [dim]unmask missing model train.txt.gz -o findings.csv --page judge.html[/]
     [dim]unmask missing model new.txt.gz -o findings.csv --rounds 0 --suspicious[/]
     """
-    from unmask import audit, linear, pages, tree
+    from unmask import audit, pages
     from unmask import missing as room
+    from unmask import models as kinds
     from unmask import propensity as models
 
-    loaded = tree.load(model) if tree.files.is_tree(model) else linear.load(model)
+    loaded = kinds.load(model)
     columns = table_columns(table, text=text, labels=label_column, id=id)
     rows = with_judgements(read(source, part, format, columns=columns), judgements)
     labels = labels_of(rows, source)
@@ -179,7 +180,7 @@ def _probabilities(
 def _recipe(model: LinearModel) -> Recipe:
     """Completed training as strong as the model's own; C = 10 where that was of another loss."""
     from unmask import linear
-    from unmask.linear.completed import STRONGER
+    from unmask.models.completed import STRONGER
 
     stored = model.parameters
     if model.loss != "logistic":

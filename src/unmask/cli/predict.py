@@ -64,12 +64,13 @@ def predict(
     [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
     """
     from unmask import linear, predictions, tree
+    from unmask import models as kinds
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
     backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
-    grown = tree.load(model) if tree.files.is_tree(model) else None
-    loaded = linear.load(model) if grown is None else grown
+    loaded = kinds.load(model)
+    grown = loaded if isinstance(loaded, tree.TreeModel) else None
     rows = read(source, part, format, columns=table_columns(table, text=text, id=id))
     rows = with_judgements(rows, judgements)
     ignored = None if rows.judgements is None else rows.obeyed.ignored

@@ -24,7 +24,7 @@ Loss = Annotated[
     str,
     typer.Option(
         help="squared_hinge, logistic, squared_error; softmax with pal.",
-        autocompletion=options.names("unmask.linear.ova", "SOLVERS", "softmax"),
+        autocompletion=options.names("unmask.models.one_vs_all", "SOLVERS", "softmax"),
     ),
 ]
 Reduction = Annotated[str, typer.Option(help="ova (one-vs-all) or pal (pick-all-labels).")]

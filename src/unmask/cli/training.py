@@ -93,7 +93,7 @@ def expectations(plan: Plan | TreePlan) -> dict[str, object]:
     """How long a training will take, and how large its model will be, as people read it."""
     from datetime import timedelta
 
-    from unmask.linear.planning import gigabytes
+    from unmask.models.training import gigabytes
 
     return {
         "milliseconds per label": 1000 * plan.seconds_per_label,

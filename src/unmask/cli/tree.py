@@ -10,19 +10,19 @@ from unmask.cli.training import ASKED, NO_PROPENSITIES, Training, expectations, 
 
 if TYPE_CHECKING:
     from unmask.tree import TreePlan
-    from unmask.tuning import TunedTree
+    from unmask.tuning import Tuned
 
 
 def losses() -> tuple[str, ...]:
     """The losses of label trees."""
-    from unmask.tree.recipe import LOSSES
+    from unmask.models.tree import LOSSES
 
     return LOSSES
 
 
 def corrections() -> tuple[str, ...]:
     """The corrections of label trees."""
-    from unmask.tree.recipe import CORRECTIONS
+    from unmask.models.tree import CORRECTIONS
 
     return CORRECTIONS
 
@@ -79,7 +79,7 @@ def train(training: Training, tune: str | None, first: Path | None, **parameters
     show_json(facts) if training.as_json else show_facts("trained", facts)
 
 
-def _tuned(training: Training, metric: str, parameters: dict[str, Any]) -> TunedTree:
+def _tuned(training: Training, metric: str, parameters: dict[str, Any]) -> Tuned:
     """The choice for a metric; what was stated in its place is refused."""
     from unmask import propensity as models
     from unmask import tree
@@ -97,9 +97,10 @@ def _tuned(training: Training, metric: str, parameters: dict[str, Any]) -> Tuned
         )  # fmt: skip
 
 
-def _chosen(tuned: TunedTree) -> dict[str, object]:
+def _chosen(tuned: Tuned) -> dict[str, object]:
     """What was chosen, and how to predict with it."""
     facts: dict[str, object] = {
+        "chosen": tuned.headline,
         "loss": tuned.recipe.loss,
         "C": tuned.recipe.C,
         "rank by": tuned.rank_by,
@@ -111,7 +112,7 @@ def _chosen(tuned: TunedTree) -> dict[str, object]:
 
 def _plan_facts(plan: TreePlan) -> dict[str, object]:
     """A plan as people read it."""
-    from unmask.linear.planning import gigabytes
+    from unmask.models.training import gigabytes
 
     return {
         "rows × features": f"{plan.rows:,} × {plan.features:,}",

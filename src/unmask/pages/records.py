@@ -15,8 +15,8 @@ from unmask import __version__
 from unmask._typing import PathLike, Record
 from unmask.diagnosis.findings import VERDICTS
 from unmask.files import read_json
+from unmask.models.tune import best_of_families
 from unmask.pages import estimates, evaluation, files, labels, parts
-from unmask.tuning.result import best_of_families
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from unmask import linear, missing, propensity
 from unmask._typing import Floats, Ints
 from unmask.arrays import TopK, values_at
-from unmask.linear.completed import completion
 from unmask.metrics import evaluate
+from unmask.models.completed import completion
 from unmask.tuning import tune
 from unmask_studies.reality.pairs import Pair
 from unmask_studies.runs import Row

@@ -44,7 +44,7 @@ from unmask_studies.training.protocol import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from unmask.linear.problem import FitLog
+    from unmask.models.problem import FitLog
 
 EPOCHS, LATE, PRETRAINING = 20, 5, 10
 MAX_ITERATIONS = 40
