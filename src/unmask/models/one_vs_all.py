@@ -33,10 +33,10 @@ from unmask._kernels import linear_smooth as kernels
 from unmask._kernels import linear_state
 from unmask._kernels.lanes import WIDTH
 from unmask._kernels.linear_state import CONCAVE, CONVERGED, EXHAUSTED, IDLE, LAST, RUNNING
-from unmask._messages import setting
+from unmask._messages import setting, warn
 from unmask._typing import Bools, Floats, Integers, Ints, Singles
 from unmask.models.problem import FitLog, Problem, Solution, name_labels
-from unmask.models.training import NonConvexWarning, warn, warn_unconverged
+from unmask.models.training import NonConvexWarning, warn_unconverged
 
 LANES = linear_state.BLOCK
 START = -1.1  # below the margin of a negative: no row is active at the start
