@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from tests.helpers.audits import IDS, NAMES, universe
@@ -201,3 +202,15 @@ def test_plans_of_odd_sizes_can_be_stored_and_read() -> None:
                         assert audit.AuditPlan.from_dict(stored).to_dict() == plan.to_dict()
                         made += 1
     assert made > 90
+
+
+def test_no_stratum_has_more_drawn_than_members() -> None:
+    """Sizes may add up and yet not fit what was drawn."""
+    for design in ("stratified", "pairs"):
+        plan = audit.plan(TOP, OBSERVED, seed=3, expect=False, **PLANS[design])
+        record = json.loads(json.dumps(plan.to_dict()))
+        first, second, *_ = record["sample"]["strata"]
+        moved = first["size"] - first["drawn"] + 1
+        first["size"], second["size"] = first["size"] - moved, second["size"] + moved
+        with pytest.raises(ValueError, match="of which"):
+            audit.AuditPlan.from_dict(record)
