@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unmask_studies.runs import Row
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent / "studies"))  # a package of its own, perhaps not installed
 RESULTS = DOCS.parent / "benchmarks" / "results.csv"
 ROWS = DOCS / "results" / "rows"
 DATES = ROWS / "dates.csv"
@@ -431,9 +432,10 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def draw() -> None:
     """The pictures of the README and of the pages, from one run of the demo."""
+    from unmask import demo
     from unmask.metrics import charts
     from unmask.pages import label_figures
-    from unmask_studies import demo, runs
+    from unmask_studies import runs
     from unmask_studies.reality import drawing as reality
 
     found = demo.run()

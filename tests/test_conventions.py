@@ -49,10 +49,10 @@ def modules(room: str) -> list[str]:
 
 
 def rooms() -> list[str]:
-    """What is below `unmask`, and the studies."""
+    """What is below `unmask`."""
     below = (path for path in sorted((SOURCE / "unmask").iterdir()) if path.name[:2] != "__")
     packages = [p for p in below if p.suffix == ".py" or (p / "__init__.py").exists()]
-    return [*(f"unmask.{path.stem}" for path in packages), "unmask_studies"]
+    return [f"unmask.{path.stem}" for path in packages]
 
 
 def conventions(name: str) -> Iterator[str]:

@@ -28,14 +28,15 @@ FLOORS = (
     {"tree"},
     {"tuning"},
     {"pages"},
-    {"unmask_studies"},
+    {"demo"},
+    {"warm"},
     {"cli"},
 )
 OWNERS = {
     "numba": {"_kernels"},
     "llvmlite": {"_kernels"},
     "zstandard": {"_io"},
-    "torch": {"torch", "unmask_studies"},
+    "torch": {"torch"},
     "torchmetrics": {"torch"},
     "transformers": set(),  # their trainers call us; nobody imports them
     "lightning": set(),
@@ -50,14 +51,11 @@ OWNERS = {
     "rich": {"cli"},
     "sklearn": {"data", "linear", "tree"},
     "pyarrow": {"_tables"},
-    "cleanlab": {"unmask_studies"},
 }
 
 
 def files(room: str) -> list[Path]:
     """The source files of a room."""
-    if room == "unmask_studies":
-        return sorted((SOURCE / room).rglob("*.py"))
     single = SOURCE / "unmask" / f"{room}.py"
     return [single] if single.exists() else sorted((SOURCE / "unmask" / room).rglob("*.py"))
 

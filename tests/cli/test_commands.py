@@ -25,10 +25,20 @@ import typer
 import unmask_studies
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
-from unmask import TopK, data, linear, losses, metrics, missing, pages, predictions, propensity
+from unmask import (
+    TopK,
+    data,
+    demo,
+    linear,
+    losses,
+    metrics,
+    missing,
+    pages,
+    predictions,
+    propensity,
+)
 from unmask import weights as corrections
 from unmask.cli import app, output
-from unmask_studies import demo
 
 
 def commands(group: Any, before: str = "") -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from unmask import report
+from unmask.demo import run
 from unmask.metrics import charts
 from unmask.pages import demo
-from unmask_studies.demo import run
 
 
 @pytest.fixture(scope="module")

@@ -68,8 +68,8 @@ def test_what_a_page_loads_is_noticed(show: Show, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_a_page_of_real_results_is_as_good(show: Show, tmp_path: Path, width: int) -> None:
+    from unmask import demo
     from unmask.pages.demo import page
-    from unmask_studies import demo
 
     file = report.write(page(demo.run(n=600)), tmp_path / "demo.html")
     view = show(file, width=width)

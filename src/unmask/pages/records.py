@@ -264,4 +264,4 @@ KINDS: dict[str, PageKind] = {
     "diagnosis": PageKind(diagnosis.summary, diagnosis.sections, diagnosis.recognise),
     "tuning": PageKind(tuning.summary, tuning.sections, tuning.recognise),
 }
-"""The kinds of record that the library stores; `unmask_studies.KINDS` has those of studies too."""
+"""The kinds of record that the library stores; studies add theirs (`unmask_studies.KINDS`)."""

@@ -24,7 +24,7 @@ from unmask_studies.training.ablations import TRIED
 from unmask_studies.training.protocol import METHODS, PROBLEMS, settings_of
 from unmask_studies.training.runs import OPTIMIZERS
 
-STORED = golden.file_name("rows", "studies")
+STORED = golden.file_name("rows", "../studies/tests")
 WORDING = {"verdict", "headline"}
 DATA = runs.DataSets(
     None,
@@ -139,7 +139,7 @@ def test_masks_hide_the_stored_labels() -> None:
         left = scenario(mask_scenarios.Setting(true, p / 2, scores, parents, rng))
         lines.append({"mask": name, "rows": left.observed.indptr, "labels": left.observed.indices,
                       "stated": left.stated, "of": left.rows})  # fmt: skip
-    golden.check(golden.file_name("masks-hide", "studies"), golden.table(lines))
+    golden.check(golden.file_name("masks-hide", "../studies/tests"), golden.table(lines))
 
 
 def test_a_study_without_its_data_says_where_they_belong(tmp_path: Path) -> None:

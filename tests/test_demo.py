@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unmask_studies.demo import run
+from unmask.demo import run
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,8 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from unmask import data, diagnosis, linear, metrics, predictions, propensity
+from unmask import data, demo, diagnosis, linear, metrics, predictions, propensity
 from unmask._kernels import compiling
-from unmask_studies import demo
 
 ROWS, LABELS = 1500, 24
 """Enough rows that no estimate is refused before its kernels are called."""

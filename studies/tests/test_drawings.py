@@ -44,7 +44,7 @@ def test_drawings(name: str) -> None:
         for part in section.parts:
             if isinstance(part, Chart | Panels):
                 lines += outline(part, without=LONG)
-    golden.check(golden.file_name("drawings", "studies"), "\n".join(lines), name)
+    golden.check(golden.file_name("drawings", "../studies/tests"), "\n".join(lines), name)
 
 
 STORED = [name for name in unmask_studies.STUDIES if runs.rows_file(ROWS, name, "paper").exists()]

@@ -5,6 +5,18 @@ They use the library and are no part of it; `unmask reproduce` runs them.
 
 from unmask_studies.pages import KINDS, claims, study_page
 from unmask_studies.registry import STUDIES
-from unmask_studies.runs import SIZES, Study, run
+from unmask_studies.runs import SIZES, Study, rows_file, run
+from unmask_studies.training import LOSSES, only
 
-__all__ = ["KINDS", "SIZES", "STUDIES", "Study", "claims", "run", "study_page"]
+__all__ = [
+    "KINDS",
+    "LOSSES",
+    "SIZES",
+    "STUDIES",
+    "Study",
+    "claims",
+    "only",
+    "rows_file",
+    "run",
+    "study_page",
+]

@@ -14,6 +14,7 @@ estimates from propensities fail, and 150 rows judged at random measure the scor
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +26,6 @@ from unmask.metrics import Table, evaluate, powers, sensitivity
 from unmask.pages.demo import METRICS, Band, Demo
 from unmask.predictions import TopK
 from unmask.weights import count_distribution
-from unmask_studies import models
 
 BANDS = {"frequent tenth": (0.0, 0.1), "middle": (0.1, 0.5), "rare half": (0.5, 1.0)}
 """Labels by frequency rank, as shares of all labels."""
@@ -68,7 +68,7 @@ def run(
         if progress is not None:
             progress(next(steps), 7)
 
-    rows = models.planted(n, seed)
+    rows = _rows(n, seed)
     p = propensity.inverse_linear(rows.train_labels)
     observed = data.hide(rows.train_labels, p, seed=seed + 1)
     step()
@@ -120,6 +120,26 @@ def run(
     return demo
 
 
+class _Rows(NamedTuple):
+    """Training and test rows, features as tf-idf."""
+
+    train_features: sp.csr_array
+    train_labels: sp.csr_array
+    test_features: sp.csr_array
+    test_labels: sp.csr_array
+
+
+def _rows(n: int, seed: int) -> _Rows:
+    """Planted rows, of which the last fifth is for the test."""
+    planted = data.synthetic.planted(n, n_labels=100, seed=seed)
+    words: sp.csr_array = planted.features
+    cut = n - n // 5
+    idf = data.idf(words[:cut])
+    labels = planted.labels
+    return _Rows(data.tfidf(words[:cut], idf), labels[:cut], data.tfidf(words[cut:], idf),
+                 labels[cut:])  # fmt: skip
+
+
 def _audited(top: TopK, true_labels: sp.csr_array, p: Floats, seed: int) -> Table:
     """Estimates where rows differ in effort, beside what judged rows measure."""
     observed = _hide_by_effort(true_labels, p, seed)
@@ -143,7 +163,7 @@ def _hide_by_effort(true_labels: sp.csr_array, p: Floats, seed: int) -> sp.csr_a
     return kept
 
 
-def _tuned(rows: models.Split, observed: sp.csr_array, p: Floats) -> tuple[float, Table]:
+def _tuned(rows: _Rows, observed: sp.csr_array, p: Floats) -> tuple[float, Table]:
     """The C and the true scores of the vanilla model that has the best true R@5."""
     tables = [
         evaluate(
@@ -159,7 +179,7 @@ def _tuned(rows: models.Split, observed: sp.csr_array, p: Floats) -> tuple[float
 
 
 def _predictions(
-    rows: models.Split, train_labels: sp.csr_array, correction: str, p: Floats, C: float = 1.0
+    rows: _Rows, train_labels: sp.csr_array, correction: str, p: Floats, C: float = 1.0
 ) -> TopK:
     recipe = linear.Recipe(loss="logistic", correction=correction, C=C)
     model, _ = linear.train(rows.train_features, train_labels, recipe, propensity=p)
