@@ -135,7 +135,7 @@ def _rows(n: int, seed: int) -> _Rows:
     words: sp.csr_array = planted.features
     cut = n - n // 5
     idf = data.idf(words[:cut])
-    labels = planted.labels
+    labels: sp.csr_array = planted.labels
     return _Rows(data.tfidf(words[:cut], idf), labels[:cut], data.tfidf(words[cut:], idf),
                  labels[cut:])  # fmt: skip
 
