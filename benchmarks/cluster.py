@@ -34,7 +34,7 @@ from results import add_json_option, write_json
 from unmask import data, parallel
 from unmask.linear import Recipe, load, plan, planning, train_to
 from unmask.linear.problem import prepare
-from unmask_studies.models import split_of
+from unmask_studies.data import split_of
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RECIPE = Recipe(prune_below=0.01)

@@ -3,9 +3,8 @@
 They use the library and are no part of it; `unmask reproduce` runs them.
 """
 
-from unmask_studies.pages import KINDS, claims, study_page
-from unmask_studies.registry import STUDIES
-from unmask_studies.runs import SIZES, Study, rows_file, run
+from unmask_studies.pages import KINDS, STUDIES, claims, study_page
+from unmask_studies.study import SIZES, Study, rows_file, run
 from unmask_studies.training import LOSSES, only
 
 __all__ = [

@@ -1,15 +1,34 @@
-"""What pages show of studies: what each study draws of its rows, and the claims that it judges."""
+"""All studies by name, and what pages show of them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
 
 from unmask import pages, report
-from unmask_studies.openings import OPENINGS
-from unmask_studies.registry import STUDIES
-from unmask_studies.runs import SIZES, Row, read_rows, rows_files
+from unmask_studies import (
+    audit,
+    encoder,
+    missing,
+    propensities,
+    reality,
+    recall,
+    sets,
+    training,
+    tree,
+    trust,
+    tuning,
+)
+from unmask_studies.study import SIZES, Row, Study, read_rows, rows_files
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        *reality.STUDIES, *audit.STUDIES, *trust.STUDIES, *recall.STUDIES, *sets.STUDIES,
+        *propensities.STUDIES, training.TRAINING, training.ON_NEWS, *tuning.STUDIES, *tree.STUDIES,
+        *encoder.STUDIES, *missing.STUDIES,
+    )
+}  # fmt: skip
 
 
 class StudyRecord(TypedDict):
@@ -22,16 +41,7 @@ class StudyRecord(TypedDict):
 
 
 def claims(sections: list[report.Section]) -> list[report.Verdict]:
-    """The verdicts of all sections.
-
-    Parameters
-    ----------
-    sections : list of Section
-
-    Returns
-    -------
-    list of Verdict
-        In order of appearance.
+    """Return the verdicts of all sections, in order of appearance.
 
     Examples
     --------
@@ -46,7 +56,7 @@ def claims(sections: list[report.Section]) -> list[report.Verdict]:
 def study_page(
     name: str, rows: list[Row], sections: list[report.Section], size: str, seed: int
 ) -> report.Page:
-    """The page of one study: its question, its answer, one picture, its claims; then details.
+    """Return the page of one study: question, answer, picture and statements; then details.
 
     Parameters
     ----------
@@ -75,79 +85,20 @@ def study_page(
     'What missing labels cost in variance'
     """
     command = f"unmask reproduce {name} --size {size} --seed {seed} --data DIR -o FOLDER"
-    commands = report.Section("How this page was made", [report.Commands([command])])
-    opening = OPENINGS[name]
+    made = report.Section("How this page was made", [report.Commands([command])])
     return report.Page(
-        opening.title,
-        summary=[opening.question, *_answer(name, rows)],
-        sections=[*arranged(sections), commands],
+        STUDIES[name].title, summary=_summary(name, rows), sections=[*sections, made]
     )
 
 
-def arranged(sections: list[report.Section]) -> list[report.Section]:
-    """The first drawing and all claims first; what else the sections hold, folded.
-
-    Parameters
-    ----------
-    sections : list of Section
-
-    Returns
-    -------
-    list of Section
-        With every part of the given ones, once.
-
-    Examples
-    --------
-    >>> chart = report.Chart("bars", [report.Series("a", ["x"], [1.0])])
-    >>> drawn = report.Section("Errors", [report.Text("Few."), chart])
-    >>> [section.title for section in arranged([drawn])]
-    ['In one picture', 'Errors']
-    >>> titled = report.Chart("bars", chart.series, title="Errors by size")
-    >>> [section.title for section in arranged([report.Section("Errors", [titled])])]
-    ['Errors by size']
-    """
-    parts = [part for section in sections for part in section.parts]
-    picture = next((part for part in parts if isinstance(part, report.Chart | report.Panels)), None)
-    verdicts = claims(sections)
-    details = [
-        report.Section(section.title, kept, folded=True)
-        for section in sections
-        if (
-            kept := [
-                part
-                for part in section.parts
-                if part is not picture and not isinstance(part, report.Verdicts)
-            ]
-        )
-    ]
-    first = [_opening(picture)] if picture else []
-    judged = [report.Section("What holds", [report.Verdicts(verdicts)])] if verdicts else []
-    return [*first, *judged, *details]
-
-
-def _opening(picture: report.Chart | report.Panels) -> report.Section:
-    """The first picture under its own title."""
-    return report.Section(picture.title or "In one picture", [replace(picture, title="")])
-
-
-def _answer(name: str, rows: list[Row]) -> list[str]:
-    """The answer of a study, where its rows give one."""
-    answer = OPENINGS[name].answer(rows) if rows else ""
-    return [answer] if answer else []
-
-
-def summary(record: StudyRecord) -> list[str]:
-    """What the study asks, and what its rows answer."""
-    return [OPENINGS[record["source"]].question, *_answer(record["source"], record["rows"])]
-
-
-def sections(record: StudyRecord) -> list[report.Section]:
-    """As the study draws its rows: a picture, its claims, and details."""
-    return arranged(STUDIES[record["source"]].draw(record["rows"]))
+def _summary(name: str, rows: list[Row]) -> list[str]:
+    """What a study asks, and what its rows answer, where they do."""
+    answer = STUDIES[name].answer(rows) if rows else ""
+    return [STUDIES[name].question, *([answer] if answer else [])]
 
 
 def recognise(path: Path, content: object) -> list[StudyRecord]:
-    """The records in a list of rows, or in lists of rows by the name of the study."""
+    """Return the records in a list of rows, or in lists of rows by the name of the study."""
     if isinstance(content, dict) and content and content.keys() <= STUDIES.keys():
         return _records(path, [row for rows in content.values() for row in rows or ()])
     if isinstance(content, list) and content and isinstance(content[0], dict):
@@ -156,7 +107,7 @@ def recognise(path: Path, content: object) -> list[StudyRecord]:
 
 
 def read(path: Path) -> list[StudyRecord]:
-    """The records in a file of packed rows, or in a folder with such files."""
+    """Return the records in a file of packed rows, or in a folder with such files."""
     return _records(path, [row for file in rows_files(path) for row in read_rows(file)])
 
 
@@ -166,19 +117,21 @@ def _records(path: Path, rows: list[Row]) -> list[StudyRecord]:
         is_row = isinstance(row, dict) and isinstance(row.get("study"), str)
         if not is_row or not {str(row.get("size")), type(row.get("seed"))} <= {*SIZES, int}:
             raise ValueError(f"{path} holds {row!r:.80} among rows of studies; it is damaged.")
-    sizes = dict.fromkeys((row["study"], row["size"], row["seed"]) for row in rows)
+    groups: dict[tuple[str, str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["study"], row["size"], row["seed"]), []).append(row)
     return [
-        {
-            "kind": "study",
-            "source": study,
-            "command": f"unmask reproduce {study} --size {size} --seed {seed}",
-            "rows": [r for r in rows if (r["study"], r["size"], r["seed"]) == (study, size, seed)],
-        }
-        for name in STUDIES
-        for study, size, seed in sizes
-        if study == name
-    ]
+        {"kind": "study", "source": name, "rows": own,
+         "command": f"unmask reproduce {name} --size {size} --seed {seed}"}
+        for name in STUDIES for (study, size, seed), own in groups.items() if study == name
+    ]  # fmt: skip
 
 
-KINDS = {**pages.KINDS, "study": pages.PageKind(summary, sections, recognise, read)}
-"""What can be stored and shown, studies included."""
+KINDS = {
+    **pages.KINDS,
+    "study": pages.PageKind(
+        lambda record: _summary(record["source"], record["rows"]),
+        lambda record: STUDIES[record["source"]].draw(record["rows"]), recognise, read,
+    ),
+}  # fmt: skip
+# What can be stored and shown, studies included.

@@ -406,7 +406,7 @@ def test_rows_of_studies_become_a_page_without_being_measured_again(tmp_path: Pa
     printed = tmp_path / "printed.json"
     printed.write_text(made.stdout)
     title = ("--title", "Toy")
-    with mock.patch.object(unmask_studies.recall_toy, "measure", side_effect=AssertionError):
+    with mock.patch.object(unmask_studies.study, "_measure", side_effect=AssertionError):
         packed = tmp_path / "rows" / "recall-toy-tiny.jsonl.zst"
         for source in (printed, tmp_path, packed):
             result = run("report", source, *title, "-o", tmp_path / "p.html")

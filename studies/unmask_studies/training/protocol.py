@@ -18,36 +18,39 @@ not among them: for missing labels it is the unbiased loss itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from unmask import data, losses, propensity
+from unmask._typing import Floats
+from unmask.data import parts
 from unmask.losses import Loss, related_work
 from unmask.weights import CORRECTIONS, Weights
 from unmask.weights.corrections import with_values
-from unmask_studies import models
+from unmask_studies.data import counts_of, split_of
+from unmask_studies.study import DataSets, Unit
 
-LABELS = 100
-VALIDATION = 0.3
-TOP = 5
+LABELS, VALIDATION, TOP = 100, 0.3, 5
 METRICS = tuple(f"{name}@{k}" for name in ("P", "R") for k in (1, 3, 5))
-BATCH = 512
-RATE = 1e-4
-PAPER_STEPS = 1622
-"""Steps of an epoch on AmazonCat-13K: ⌈0.7 · 1,186,239 / 512⌉."""
+BATCH, RATE = 512, 1e-4
+PAPER_STEPS = 1622  # steps of an epoch on AmazonCat-13K: ⌈0.7 · 1,186,239 / 512⌉
 PARTS = ("train", "valid", "test")
-PLANTED = 20_000
-"""Rows that are made where there are no files and no other limit."""
+PLANTED = 20_000  # rows that are made where there are no files and no other limit
+DEFAULT = "debtags-bookworm"
+SOLVED_ABOVE = 1e-6  # below, the solver's time grows and no setting has its optimum
+LITERAL = ("vanilla", "unbiased")
+# Settings that are also trained at the paper's own rate, for one repetition.
+SIZES = {"tiny": (1, 2, 400), "small": (2, 4, 8000), "paper": (5, 11, None)}
+# Repetitions, steps of the grid, and at most how many training rows (None: all).
 
 
 def rate_for(rows: int) -> float:
-    """The rate at which so many training rows move the weights as far as the paper's did.
+    """Return the rate at which so many training rows move the weights as far as the paper's did.
 
     The paper's Adam moves at 1e-4 for 15 epochs and 1e-5 for five. Adam moves a weight by about
     the rate at every step, whatever the size of the gradient, so where an epoch has fewer steps
@@ -73,11 +76,12 @@ class Problem:
         return losses.get(self.loss).reduction
 
     def grid(self, steps: int) -> list[float]:
-        """The strengths of regularisation, largest first; squared hinge needs 25 times as much."""
+        """Return strengths of regularisation, largest first; squared hinge needs 25 times more."""
         shift = 1.4 if self.loss == "squared_hinge" else 0.0
         return [float(l2) for l2 in (10 ** (np.linspace(0, -7, steps) + shift)).round(12)]
 
 
+# The six losses of the paper's comparison, by the name that `--losses` takes.
 PROBLEMS = {
     "ova-bce": Problem("OvA BCE", "logistic", False),
     "ova-n-bce": Problem("OvA-N BCE", "logistic", True),
@@ -86,7 +90,6 @@ PROBLEMS = {
     "pal-cce": Problem("PAL CCE", "softmax", False),
     "pal-n-cce": Problem("PAL-N CCE", "softmax", True),
 }
-"""The six losses of the paper's comparison, by the name that `--losses` takes."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Setting:
     later: float = 0.0
 
 
+# a) to d) and c') are the paper's, e) to g) ours (tempered: τ = 1/2).
 SETTINGS = {
     setting.series: setting
     for setting in (
@@ -118,14 +122,12 @@ SETTINGS = {
         Setting("g", "empirical_bayes", "halved", later=0.5),
     )
 }
-"""a) to d) and c') are the paper's, e) to g) ours (tempered: τ = 1/2)."""
-
+# The setting under which rows go that correct vanilla training at prediction only.
 RANKED = "vanilla, ranked by probability / propensity"
-"""The setting under which rows go that correct vanilla training at prediction only."""
 
 
 def settings_of(problem: Problem) -> list[Setting]:
-    """Those that exist and differ.
+    """Return those that exist and differ.
 
     There is no plain empirical Bayes; the plain PAL bound is the unbiased weight; pre-training is
     the paper's remedy for normalised BCE; margins of a hinge are no probabilities to divide by p.
@@ -138,6 +140,20 @@ def settings_of(problem: Problem) -> list[Setting]:
     if problem.reduction == "pal" and not problem.normalized:
         left_out.add("bound")
     return [setting for name, setting in SETTINGS.items() if name not in left_out]
+
+
+# Losses of related work by the name that tables give them: of an epoch, counted from 0.
+METHODS: dict[str, Callable[[int], Loss]] = {
+    "nnPU": lambda _: related_work.non_negative(),
+    "ASL": lambda _: related_work.asymmetric(),
+    "Hill": lambda _: related_work.hill(),
+    "SPLC": lambda epoch: related_work.self_paced(epoch=epoch),
+    "LL-R": lambda epoch: related_work.large_loss_rejection(epoch=epoch + 1),
+    "label smoothing": lambda _: related_work.label_smoothing(),
+    "sigmoid (robust)": lambda _: related_work.sigmoid(),
+    "unhinged (robust)": lambda _: related_work.unhinged(),
+}
+WEIGHED = {"nnPU": "unbiased"}  # the correction of a method's weights; of the others, vanilla
 
 
 @dataclass(frozen=True)
@@ -154,13 +170,16 @@ class Trial:
     """One repetition: the three parts, by name, and the propensities."""
 
     parts: dict[str, Rows]
-    propensity: NDArray[np.float64]
+    propensity: Floats
     seed: int
 
     @property
     def train(self) -> Rows:
         """The training part."""
         return self.parts["train"]
+
+
+_rows = lru_cache(maxsize=2)(split_of)
 
 
 @lru_cache(maxsize=2)
@@ -173,14 +192,13 @@ def trial(
     head: float = 2.0,
     tail: float = 20.0,
 ) -> Trial:
-    """The data of one repetition: at most n training rows of a folder or, without one, planted.
+    """Return the data of one repetition: at most n training rows of a folder, or planted ones.
 
     Repetitions differ in split and masks; every run of a repetition sees the same ones, so that
     differences between runs can be taken pair by pair.
     """
-    rows = _rows(folder, seed, n)
-    counts = np.bincount(rows.train_labels.indices, minlength=rows.train_labels.shape[1])
-    frequent = np.argsort(-counts, kind="stable")[:labels]
+    rows = _rows(folder, n or PLANTED, seed)
+    frequent = np.argsort(-counts_of(rows.train_labels), kind="stable")[:labels]
     true_labels, fresh = rows.train_labels[:, frequent], rows.test_labels[:, frequent]
     p = propensity.inverse_linear(true_labels, head=head, tail=tail)
     own = [seed, repetition]
@@ -188,29 +206,24 @@ def trial(
     order = np.random.default_rng([*own, 2]).permutation(true_labels.shape[0])[:n]
     valid, train = np.split(order, [round(VALIDATION * len(order))])
     observed = data.hide(true_labels, p, seed=masks[0])
-    parts = {
-        name: Rows(rows.train_features[chosen], true_labels[chosen], observed[chosen])
-        for name, chosen in (("train", np.sort(train)), ("valid", np.sort(valid)))
+    chosen = {
+        name: Rows(rows.train_features[some], true_labels[some], observed[some])
+        for name, some in (("train", np.sort(train)), ("valid", np.sort(valid)))
     }
-    parts["test"] = Rows(rows.test_features, fresh, data.hide(fresh, p, seed=masks[1]))
-    return Trial(parts, p, int(np.random.default_rng([*own, 3]).integers(2**31)))
-
-
-@lru_cache(maxsize=2)
-def _rows(folder: Path | None, seed: int, n: int | None) -> models.Split:
-    return models.split_of(folder) if folder else models.planted(n or PLANTED, seed)
+    chosen["test"] = Rows(rows.test_features, fresh, data.hide(fresh, p, seed=masks[1]))
+    return Trial(chosen, p, int(np.random.default_rng([*own, 3]).integers(2**31)))
 
 
 def weights_of(setting: Setting, problem: Problem, trial: Trial) -> Weights:
-    """The weights of the training rows."""
+    """Return the weights of the training rows."""
     labels = trial.train.true if setting.clean else trial.train.observed
-    weigh = CORRECTIONS[setting.correction]
     options = {"normalized": problem.normalized, "reduction": problem.reduction}
-    return smoothed(weigh(labels, trial.propensity, **options), trial.propensity, setting.later)
+    weights = CORRECTIONS[setting.correction](labels, trial.propensity, **options)
+    return smoothed(weights, trial.propensity, setting.later)
 
 
-def smoothed(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:
-    """The weights times p^later; with `later` 0 they are returned as they are.
+def smoothed(weights: Weights, p: Floats, later: float) -> Weights:
+    """Return the weights times p^later; with `later` 0 they are returned as they are.
 
     >>> from unmask.weights import unbiased
     >>> p = np.array([0.25, 1.0])
@@ -219,29 +232,51 @@ def smoothed(weights: Weights, p: NDArray[np.float64], later: float) -> Weights:
     """
     if not later:
         return weights
-    factor = p**later
-    pos = with_values(weights.pos, weights.pos.data * factor[weights.pos.indices])
+    factor = p[weights.pos.indices] ** later
+    pos = with_values(weights.pos, weights.pos.data * factor)
     if weights.cut is weights.pos:
         return Weights(pos, pos)
-    return Weights(pos, with_values(pos, weights.cut.data * factor[pos.indices]))
+    return Weights(pos, with_values(pos, weights.cut.data * factor))
 
 
-@dataclass(frozen=True)
-class Method:
-    """The loss of an epoch, counted from 0, and the correction of its weights."""
+def units(size: str, seed: int, data: DataSets | None) -> list[Unit]:
+    """Return all runs, those of one repetition together: optimiser, problem, setting, l2."""
+    repetitions, steps, rows = SIZES[size]
+    shared = {"folder": None if size == "tiny" else folder_of(data), "n": rows, "seed": seed}
+    names = ("optimizer", "problem", "setting", "l2")
+    return [
+        {**shared, "repetition": repetition, **dict(zip(names, run, strict=True))}
+        for repetition in range(repetitions)
+        for run in _runs(steps, repetition)
+    ]
 
-    loss: Callable[[int], Loss]
-    correction: str = "vanilla"
+
+def _runs(steps: int, repetition: int) -> Iterator[tuple[str, str, str, float]]:
+    for optimizer in ("converged", "adam"):
+        for name, problem in PROBLEMS.items():
+            for setting in settings_of(problem):
+                for l2 in problem.grid(steps):
+                    if optimizer == "adam" or l2 > SOLVED_ABOVE:
+                        yield optimizer, name, setting.series, l2
+    grid = PROBLEMS["ova-bce"].grid(steps)
+    yield from (("related work", "related", method, l2) for method in METHODS for l2 in grid)
+    if repetition == 0:
+        for series in LITERAL:
+            yield from (("adam, literal rate", "ova-bce", series, l2) for l2 in grid)
 
 
-METHODS: dict[str, Method] = {
-    "nnPU": Method(lambda _: related_work.non_negative(), "unbiased"),
-    "ASL": Method(lambda _: related_work.asymmetric()),
-    "Hill": Method(lambda _: related_work.hill()),
-    "SPLC": Method(lambda epoch: related_work.self_paced(epoch=epoch)),
-    "LL-R": Method(lambda epoch: related_work.large_loss_rejection(epoch=epoch + 1)),
-    "label smoothing": Method(lambda _: related_work.label_smoothing()),
-    "sigmoid (robust)": Method(lambda _: related_work.sigmoid()),
-    "unhinged (robust)": Method(lambda _: related_work.unhinged()),
-}
-"""By the name that tables give them."""
+def folder_of(data: DataSets | None) -> Path | None:
+    """Return the data set: the folder itself, or the default one in it; none makes planted rows."""
+    if data is None:
+        return None
+    if DEFAULT in data.names:
+        return data.path(DEFAULT)
+    if data.folder is None:
+        return data.path(min(data.names))
+    present = parts(data.folder) if data.folder.is_dir() else ()
+    if not {"train", "test"} <= set(present):
+        raise ValueError(
+            f"{data.folder} holds neither {DEFAULT} nor a train and a test part; name the folder "
+            "of a data set, or leave --data out for planted rows."
+        )
+    return data.folder
