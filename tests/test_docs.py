@@ -181,8 +181,9 @@ def test_every_page_is_in_the_menu() -> None:
         assert str(place) in menu or place.parts[0] in folders, place
 
 
-PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "tools", "benchmarks",
-         "examples")  # fmt: skip
+PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "studies", "tools",
+         "benchmarks", "examples")  # fmt: skip
+
 """Where words are ours and meant to be right."""
 
 

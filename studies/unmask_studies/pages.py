@@ -43,6 +43,14 @@ class StudyRecord(TypedDict):
 def claims(sections: list[report.Section]) -> list[report.Verdict]:
     """Return the verdicts of all sections, in order of appearance.
 
+    Parameters
+    ----------
+    sections : list of Section
+
+    Returns
+    -------
+    list of Verdict
+
     Examples
     --------
     >>> verdict = report.Verdict("good", "It holds")

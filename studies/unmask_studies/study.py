@@ -287,7 +287,17 @@ def _measure(measure: Callable[..., Iterable[Row]], unit: Unit) -> list[Row]:
 
 
 def rows_file(folder: Path, study: str, size: str) -> Path:
-    """Return the file with all rows of a study of one size, once it is finished."""
+    """Return the file with all rows of a study of one size, once it is finished.
+
+    Parameters
+    ----------
+    folder : Path
+    study, size : str
+
+    Returns
+    -------
+    Path
+    """
     return folder / f"{study}-{size}.jsonl.zst"
 
 

@@ -72,6 +72,22 @@ TRAINING = Study(
 def only(losses: list[str]) -> Study:
     """Return the study of some losses; their rows are those that they have in the whole study.
 
+    Parameters
+    ----------
+    losses : list of str
+        Names in `LOSSES`.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    ValueError
+        If there is no such loss.
+
+    Examples
+    --------
     >>> {unit["problem"] for unit in only(["ova-bce"]).units("tiny", 0, None)}
     {'ova-bce'}
     """
