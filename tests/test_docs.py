@@ -183,7 +183,6 @@ def test_every_page_is_in_the_menu() -> None:
 
 PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "studies", "tools",
          "benchmarks", "examples")  # fmt: skip
-
 """Where words are ours and meant to be right."""
 
 

@@ -242,7 +242,7 @@ def test_rows_are_measured_anew_on_request(tmp_path: Path) -> None:
 
 def test_the_command_refuses_what_does_not_exist() -> None:
     for arguments, message in (
-        (("recal",), "unknown study 'recal'; use one of: all, audit, coverage"),
+        (("recall",), "unknown study 'recall'; use one of: all, audit, coverage"),
         (("variance", "--losses", "ova-bce"), "--losses belongs to the study training"),
         (("training", "--losses", "bce"), "unknown loss 'bce'; use one of"),
     ):

@@ -297,6 +297,11 @@ def rows_file(folder: Path, study: str, size: str) -> Path:
     Returns
     -------
     Path
+
+    Examples
+    --------
+    >>> rows_file(Path("rows"), "audit", "paper").name
+    'audit-paper.jsonl.zst'
     """
     return folder / f"{study}-{size}.jsonl.zst"
 
