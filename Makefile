@@ -19,7 +19,7 @@ test-bounds:
 	python tools/bounds.py
 
 lint:
-	ruff check . && ruff format --check . && mypy && codespell README.md CHANGELOG.md CONTRIBUTING.md docs src tools benchmarks examples
+	ruff check . && ruff format --check . && mypy && codespell README.md CHANGELOG.md CONTRIBUTING.md docs src studies tools benchmarks examples
 
 bench:
 	python benchmarks/run.py

@@ -35,7 +35,7 @@ from unmask import data, parallel
 from unmask.linear import Recipe, load, plan, train_to
 from unmask.models import linear as planning
 from unmask.models.problem import prepare
-from unmask_studies.models import split_of
+from unmask_studies.data import split_of
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 RECIPE = Recipe(prune_below=0.01)

@@ -5,8 +5,8 @@
 
 Studies: estimators (two annotations, a model's probabilities, known marginals; averages over N
 planted data sets), jester (people's own gaps laid over complete ratings; skipped where FOLDER, or
-UNMASK_DATA, is not there). Audits, the diagnosis and audit plans have studies of their own:
-`unmask reproduce propensity-recovery`, `diagnosis-power`, `audit-plan`.
+UNMASK_DATA, is not there). Audits and the diagnosis have studies of their own:
+`unmask reproduce propensity-recovery`, `diagnosis-power`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from unmask import data, propensity
 from unmask.diagnosis import diagnose
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
-from unmask_studies.propensity_recovery import counts_of, on_curve, scattered
+from unmask_studies.data import counts_of
+from unmask_studies.propensities import on_curve, scattered
 
 L, N = 200, 8_000
 

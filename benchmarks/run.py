@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,8 @@ def measured(name: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "numbers.json")
         command = [sys.executable, str(FOLDER / f"{name}.py"), *ARGUMENTS.get(name, [])]
-        done = subprocess.run([*command, "--json", str(file)], check=False)
+        environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent / "studies")}
+        done = subprocess.run([*command, "--json", str(file)], check=False, env=environment)
         if done.returncode == 0 and file.exists():
             results.update(name, json.loads(file.read_text()))
     return done.returncode == 0

@@ -22,9 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from results import add_json_option, write_json
-from unmask import data, losses
+from unmask import data, linear, losses
 from unmask.weights import Weights
-from unmask_studies.training import adam, runs
+from unmask_studies.training import optimise
 from unmask_studies.training.protocol import PROBLEMS, SETTINGS, Trial, trial, weights_of
 
 SIZES = {"train": 1_186_239, "test": 306_782}
@@ -57,17 +57,19 @@ def measure(share: float) -> None:
     print(f"    {features.shape[0]:,} training rows, {features.nnz:,} entries")
     weights = weights_of(SETTINGS["unbiased"], PROBLEMS["ova-bce"], given)
     with stage("one epoch of Adam (a run has 20)"):
-        phase = adam.Phase(lambda _: losses.get("logistic"), weights, 1, 0)
-        model = adam.train(features, [phase], l2=1e-6, rate=1e-4, seed=0)
+        phase = optimise.Phase(lambda _: losses.get("logistic"), weights, 1, 0)
+        model = optimise.train(features, [phase], l2=1e-6, rate=1e-4, seed=0)
     with stage("all measures of a run"):
-        list(runs._rows(given, "ova-bce", "unbiased", model, {}))
-    with stage(f"{TURNS} turns of the converged solver (a run has up to {runs.TURNS})"):
+        optimise.judged(given, "ova-bce", "unbiased", model, {})
+    with stage(
+        f"{TURNS} turns of the converged solver (a run has up to {optimise.MAX_ITERATIONS})"
+    ):
         solve(given, weights)
 
 
 def solve(given: Trial, weights: Weights) -> None:
-    runs.TURNS = TURNS
-    runs._solver(given, PROBLEMS["ova-bce"], 1e-4, "free")(weights, None)
+    recipe = linear.Recipe("logistic", correction=None, l2=1e-4, bias="free", max_iter=TURNS)
+    optimise.solve(given, recipe, weights)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ import unmask
 from results import add_json_option, write_json
 from unmask import data, linear, propensity
 from unmask.tuning import recommended
-from unmask_studies import models, tuning
+from unmask_studies import tuning
+from unmask_studies.data import split_of
 
 T = TypeVar("T")
 REPETITIONS = 3
@@ -40,11 +41,11 @@ def main() -> None:
     options = parser.parse_args()
     unmask.set_threads(1)
     if options.task is None:
-        split = models.planted(20_000, 0) if options.data is None else models.split_of(options.data)
+        split = split_of(options.data, 20_000)
         x, labels = split.train_features, split.train_labels
         p = np.asarray(propensity.inverse_linear(labels, head=2, tail=20))
     else:
-        folder = options.data / tuning.TASKS[options.task].folder
+        folder = options.data / tuning.TASKS[options.task][0]
         x, labels, _, _, p = tuning.split_of(folder, options.task, tuning.ROWS["paper"], 0)
     observed = data.hide(labels, p, seed=1)
     unmask.tune(x[:1500], observed[:1500], p, refit=False)  # compiled

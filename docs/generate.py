@@ -32,9 +32,10 @@ from unmask.weights import CORRECTIONS
 
 if TYPE_CHECKING:
     from unmask.pages.demo import Demo
-    from unmask_studies.runs import Row
+    from unmask_studies.study import Row
 
 DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent / "studies"))  # a package of its own, perhaps not installed
 RESULTS = DOCS.parent / "benchmarks" / "results.csv"
 ROWS = DOCS / "results" / "rows"
 DATES = ROWS / "dates.csv"
@@ -224,18 +225,17 @@ class Answer(NamedTuple):
 @cache
 def _answers() -> dict[str, Answer]:
     """Title, answer, command and date of every study whose rows are stored."""
-    from unmask_studies import runs
-    from unmask_studies.openings import OPENINGS
+    from unmask_studies import STUDIES, study
 
     stored, days = {}, _dates()
-    for name, opening in OPENINGS.items():
-        for size in reversed(runs.SIZES):
-            path = runs.rows_file(ROWS, name, size)
+    for name, asked in STUDIES.items():
+        for size in reversed(study.SIZES):
+            path = study.rows_file(ROWS, name, size)
             if path.exists():
-                answer = opening.answer(runs.read_rows(path)) or "see the page"
+                answer = asked.answer(study.read_rows(path)) or "see the page"
                 command = f"unmask reproduce {name} --size {size}"
                 stored[name] = Answer(
-                    opening.title, answer, command, days.get((path.name, _hash(path)), "undated")
+                    asked.title, answer, command, days.get((path.name, _hash(path)), "undated")
                 )
                 break
     return stored
@@ -282,16 +282,9 @@ class Figure(NamedTuple):
 
 
 def _reality_figure(rows: list[Row]) -> Figure:
-    from unmask_studies.reality.drawing import CELL, FAMILIES
+    from unmask_studies.reality import held_by_audits
 
-    cells = [
-        dict(zip(CELL, cell, strict=True))
-        for row in rows
-        if row["kind"] == "estimate" and row["mask"] in FAMILIES["measured"]
-        and row.get("audited", 0) >= 100
-        for cell in row["cells"]
-    ]  # fmt: skip
-    held = [c["low"] is not None and c["low"] <= c["truth"] <= c["high"] for c in cells]
+    held = held_by_audits(rows)
     return Figure(
         f"{np.mean(held):.0%}",
         f"of {len(held):,} intervals from audits of at least 100 rows hold the truth, on labels "
@@ -300,12 +293,9 @@ def _reality_figure(rows: list[Row]) -> Figure:
 
 
 def _audit_figure(rows: list[Row]) -> Figure:
-    own = [
-        r for r in rows
-        if r["part"] == "rows" and r["judged"] == 200 and r["metric"] == "R@5"
-        and r["estimator"] == "controlled"
-    ]  # fmt: skip
-    width = float(np.mean([r["width"] for r in own])) / 2
+    from unmask_studies.audit import of_200_rows
+
+    width, _ = of_200_rows(rows)
     return Figure(
         f"± {width:.3f}", "is how exactly 200 judged rows give R@5, whatever hid the labels."
     )
@@ -333,11 +323,11 @@ STRONGEST: dict[str, Callable[[list[Row]], Figure]] = {
 
 def strongest_figures() -> str:
     """The strongest evidence: a number each, what it is, and where it was measured."""
-    from unmask_studies import runs
+    from unmask_studies import study
 
     cards = []
     for name, figure_of in STRONGEST.items():
-        number, meaning = figure_of(runs.read_rows(runs.rows_file(ROWS, name, "paper")))
+        number, meaning = figure_of(study.read_rows(study.rows_file(ROWS, name, "paper")))
         link = f"[{_answers()[name].title}](results/{name}.md)"
         cards += ['<div markdown="1">', f"**{number}**", meaning, link, "</div>"]
     return "\n\n".join(['<div class="figures" markdown="1">', *cards, "</div>"])
@@ -431,10 +421,10 @@ TABLES: dict[str, Callable[[], str]] = {
 
 def draw() -> None:
     """The pictures of the README and of the pages, from one run of the demo."""
+    from unmask import demo
     from unmask.pages import demo as demo_page
     from unmask.pages import estimates
-    from unmask_studies import demo, runs
-    from unmask_studies.reality import drawing as reality
+    from unmask_studies import reality, study
 
     found = demo.run()
     pictures = {
@@ -446,7 +436,7 @@ def draw() -> None:
             rules={metric: found.truth[metric] for metric in ("P@1", "R@5")},
         ),
     }
-    rows = runs.read_rows(runs.rows_file(DOCS / "results" / "rows", "reality", "paper"))
+    rows = study.read_rows(study.rows_file(ROWS, "reality", "paper"))
     pictures["reality"] = reality.overview(rows)
     narrow = _for_phones(reality.overview(rows))
     (DOCS / "pictures").mkdir(exist_ok=True)

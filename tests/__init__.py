@@ -37,5 +37,10 @@ def _flags() -> set[str]:
     return set(line[1].split()) if line else set()
 
 
+STUDIES = Path(__file__).resolve().parents[1] / "studies"
+"""What processes that tests start must have on their path, too; pytest has it by its settings."""
+_paths = [str(STUDIES), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ["PYTHONPATH"] = os.pathsep.join(_paths)
+
 for _name, _value in without_avx512(_flags(), version("numpy")).items():
     os.environ.setdefault(_name, _value)

@@ -37,16 +37,15 @@ REAL_DATA = Path(
 FIRST = (
     "tests/cli/test_warm.py",  # compiles all kernels …
     "tests/test_docs.py",  # … while this file, which needs few, keeps another process busy
-    "tests/studies/test_studies.py",
+    "studies/tests/test_studies.py",
     "tests/cli/test_interruption.py",
     "tests/parallel/test_parallel.py",
     "tests/_kernels/test_cache.py",
     "tests/torch/test_compiled.py",
     "tests/torch/test_parallel.py",
     "tests/torch/test_trainers.py",
-    "tests/studies/test_stored_rows.py",
-    "tests/studies/test_training.py",
-    "tests/studies/test_demo.py",
+    "studies/tests/test_training.py",
+    "tests/test_demo.py",
     "tests/test_tutorials.py",
     "tests/test_examples.py",
     "tests/test_fuzz_api.py",

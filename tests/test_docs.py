@@ -7,11 +7,9 @@ import inspect
 import pkgutil
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import unicodedata
-import zipfile
 from collections.abc import Callable, Iterator
 from enum import Enum
 from importlib import import_module
@@ -23,17 +21,13 @@ import numpy as np
 import pytest
 
 import unmask
-import unmask_studies
 from tests.helpers import tagged
 from tests.helpers.audits import confirm, judge
 from tests.helpers.command import run
 from tests.helpers.docstrings import can_refuse
 from tests.helpers.paths import ROOT
 from tests.helpers.scripts import script
-from tests.helpers.studies import largest_stored
-from unmask import TopK, data, pages, predictions
-from unmask.pages import files
-from unmask_studies import runs
+from unmask import TopK, data, predictions
 
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted(
@@ -187,8 +181,8 @@ def test_every_page_is_in_the_menu() -> None:
         assert str(place) in menu or place.parts[0] in folders, place
 
 
-PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "tools", "benchmarks",
-         "examples")  # fmt: skip
+PROSE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "src", "studies", "tools",
+         "benchmarks", "examples")  # fmt: skip
 """Where words are ours and meant to be right."""
 
 
@@ -407,50 +401,6 @@ def test_the_link_check_of_the_site_can_fail(tmp_path: Path) -> None:
         "a.html: b.html#gone has no such anchor",
         "b.html: c.html does not exist",
     ]
-
-
-# Results
-
-
-LONG_NUMBER = re.compile(rb"\d+\.\d{12,}(?:e[-+]?\d+)?")
-
-
-def unzipped(path: Path) -> dict[str, bytes]:
-    """Files of an archive, numbers to twelve digits: the last ones are rounding."""
-    with zipfile.ZipFile(path) as packed:
-        files = {name: packed.read(name) for name in packed.namelist()}
-    return {
-        name: LONG_NUMBER.sub(lambda number: b"%.12g" % float(number[0]), content)
-        for name, content in files.items()
-    }
-
-
-@pytest.mark.parametrize("study", unmask_studies.STUDIES)
-def test_result_pages_say_what_the_packed_rows_say(
-    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command that stands on the page draws it again from the rows alone; pictures aside."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(runs, "_measure", refuse)
-    monkeypatch.setattr(files, "save", lambda part, path: path)
-    monkeypatch.setattr(pages, "write", lambda page, path: path)
-    results = DOCS / "results"
-    (tmp_path / "rows").mkdir()
-    path = largest_stored(study)
-    packed = Path("rows") / path.name
-    shutil.copy(path, tmp_path / packed)
-    row = runs.read_rows(path)[0]
-    result = run("reproduce", study, "--size", row["size"], "--seed", str(row["seed"]), "-o",
-                 tmp_path)  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    page = (tmp_path / f"{study}.md").read_text(encoding="utf-8")
-    assert page == (results / f"{study}.md").read_text(encoding="utf-8")
-    for file in (results / study).glob("*.zip"):
-        assert unzipped(tmp_path / study / file.name) == unzipped(file)
-    assert (tmp_path / packed).read_bytes() == (results / packed).read_bytes()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

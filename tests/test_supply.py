@@ -27,7 +27,7 @@ TOPS = {
     ".gitignore",
 }  # fmt: skip
 
-PACKAGES = ("unmask/", "unmask_studies/")
+PACKAGES = ("unmask/",)
 
 pytest.importorskip("hatchling")
 

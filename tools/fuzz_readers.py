@@ -465,9 +465,9 @@ def _read_rows(folder: Path) -> None:
 
 
 def _known_rows() -> list[Files]:
-    from unmask_studies import runs
+    from unmask_studies import run
 
-    return [_lines(lambda folder: runs.run(STUDY, folder) and None)]
+    return [_lines(lambda folder: run(STUDY, folder) and None)]
 
 
 def _packed_rows() -> list[Files]:
@@ -475,21 +475,21 @@ def _packed_rows() -> list[Files]:
 
 
 def _study() -> Any:
-    from unmask_studies import runs
+    from unmask_studies.study import Drawn, Study
 
-    return runs.Study(
-        "fuzzed", "", lambda size, seed, data: [{"at": 1}], lambda at: [{"value": 0.5}],
-        lambda rows: [],
+    return Study(
+        "fuzzed", "", "", lambda size, seed, data: [{"at": 1}], lambda at: [{"value": 0.5}],
+        lambda rows: Drawn([], [], []), lambda rows: "",
     )  # fmt: skip
 
 
 def _read_known_rows(folder: Path) -> None:
-    from unmask_studies import runs
+    from unmask_studies import run
 
     with tempfile.TemporaryDirectory(dir=folder) as copied:  # as a run adds what is missing
         for path in folder.glob("*.jsonl*"):
             shutil.copy(path, copied)
-        rows = runs.run(STUDY, Path(copied))
+        rows = run(STUDY, Path(copied))
     if [type(row) for row in rows] != [dict] * len(rows):
         raise AssertionError(f"rows {rows}")
 

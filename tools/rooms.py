@@ -27,7 +27,8 @@ FLOORS = (
     {"torch", "models"},
     {"linear", "tree", "tuning"},
     {"pages"},
-    {"unmask_studies"},
+    {"demo"},
+    {"warm"},
     {"cli"},
 )
 # Results that draw themselves import `pages` when they are asked to, inside the method.
@@ -36,7 +37,7 @@ OWNERS = {
     "numba": {"_kernels"},
     "llvmlite": {"_kernels"},
     "zstandard": {"files"},
-    "torch": {"torch", "unmask_studies"},
+    "torch": {"torch"},
     "torchmetrics": {"torch"},
     "transformers": set(),  # their trainers call us; nobody imports them
     "lightning": set(),
@@ -51,14 +52,11 @@ OWNERS = {
     "rich": {"cli"},
     "sklearn": {"data", "models"},
     "pyarrow": {"files"},
-    "cleanlab": {"unmask_studies"},
 }
 
 
 def files(room: str) -> list[Path]:
     """The source files of a room."""
-    if room == "unmask_studies":
-        return sorted((SOURCE / room).rglob("*.py"))
     single = SOURCE / "unmask" / f"{room}.py"
     return [single] if single.exists() else sorted((SOURCE / "unmask" / room).rglob("*.py"))
 

@@ -25,11 +25,21 @@ import typer
 import unmask_studies
 from tests.helpers.command import run
 from tests.helpers.paths import ROOT
-from unmask import TopK, data, linear, losses, metrics, missing, pages, predictions, propensity
+from unmask import (
+    TopK,
+    data,
+    demo,
+    linear,
+    losses,
+    metrics,
+    missing,
+    pages,
+    predictions,
+    propensity,
+)
 from unmask import weights as corrections
 from unmask.cli import app, output
 from unmask.models import training
-from unmask_studies import demo
 
 
 def commands(group: Any, before: str = "") -> dict[str, Any]:
@@ -397,7 +407,7 @@ def test_rows_of_studies_become_a_page_without_being_measured_again(tmp_path: Pa
     printed = tmp_path / "printed.json"
     printed.write_text(made.stdout)
     title = ("--title", "Toy")
-    with mock.patch.object(unmask_studies.recall_toy, "measure", side_effect=AssertionError):
+    with mock.patch.object(unmask_studies.study, "_measure", side_effect=AssertionError):
         packed = tmp_path / "rows" / "recall-toy-tiny.jsonl.zst"
         for source in (printed, tmp_path, packed):
             result = run("report", source, *title, "-o", tmp_path / "p.html")

@@ -17,12 +17,11 @@ import numpy as np
 import pytest
 
 from tests.helpers.command import Result, run
-from unmask import TopK, data, metrics, predictions
+from unmask import TopK, data, demo, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output
 from unmask.metrics.claims import Level, Reason, Verdict
 from unmask.pages import demo as demo_page
-from unmask_studies import demo
 
 HOSTILE = {
     "markup": "te[/x]st",

@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 
 from tests.helpers.command import run
+from unmask import warm
 from unmask._kernels import compiling
-from unmask_studies import warm
 
 PROGRAM = """
 import contextlib, io, json, os, sys
@@ -22,8 +22,7 @@ from pathlib import Path
 from unmask import data
 from unmask._kernels import compiling
 from unmask.cli import main
-from unmask_studies import demo
-from unmask_studies import warm
+from unmask import demo, warm
 
 if {warmed}:
     warm.run()

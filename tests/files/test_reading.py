@@ -13,9 +13,8 @@ import zstandard
 
 from tests.helpers.devices import terminal
 from tests.helpers.xc_files import XC
-from unmask import audit, data, linear, missing, predictions, propensity, thresholds, weights
-from unmask.files import contents, read_records
 from unmask import audit, data, missing, predictions, propensity, thresholds, weights
+from unmask.files import contents, read_records
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -50,7 +49,6 @@ def test_readers_refuse_devices_and_folders(reader: str, tmp_path: Path) -> None
     (tmp_path / "a_data.txt").mkdir()
     with pytest.raises(ValueError, match="is a folder"):
         READERS[reader](tmp_path / "a_data.txt")
-
 
 
 def skippable(size: int, kind: int = 0) -> bytes:

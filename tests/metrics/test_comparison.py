@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from tests.helpers.evaluations import L, Spread, one, part, ranking_of, rows_of, same
 from tests.helpers.rankings import one_top
-from unmask import report
+from unmask import pages
 from unmask.metrics import (
     Ranking,
     compare,
@@ -326,7 +326,7 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
     assert with_gap.holds
     assert "under all 2 propensity models" in with_gap.statement
     assert with_gap.statement.endswith("The data refute the other 1.")
-    assert "The data refute" in report.render(report.Page("x", [], [ranking_section(with_gap)]))
+    assert "The data refute" in pages.render(pages.Page("x", [], [ranking_section(with_gap)]))
     assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
 
 
@@ -348,10 +348,10 @@ def test_every_system_has_its_sentence_and_json_carries_it() -> None:
     assert len(found.statement.splitlines()) == 2
     assert Ranking(**json.loads(json.dumps(found.to_dict()))).statement == found.statement
     section = ranking_section(found)
-    assert [chart.rules for chart in section.parts if isinstance(chart, report.Chart)] == [
-        (report.Rule("no difference", 0.0),)
+    assert [chart.rules for chart in section.parts if isinstance(chart, pages.Chart)] == [
+        (pages.Rule("no difference", 0.0),)
     ] * 2
-    assert "tail − head" in report.render(report.Page("ranking", [], [section]))
+    assert "tail − head" in pages.render(pages.Page("ranking", [], [section]))
 
 
 def test_nine_models_around_the_constants() -> None:

@@ -56,7 +56,7 @@ def test_what_a_page_loads_and_complains_of_is_noticed(show: Show, tmp_path: Pat
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_a_page_of_real_results_is_as_good(show: Show, tmp_path: Path, width: int) -> None:
-    from unmask_studies import demo
+    from unmask import demo
 
     file = pages.write(pages.demo.page(demo.run(n=600)), tmp_path / "demo.html")
     view = show(file, width=width)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from unmask.demo import run
 from unmask.pages import STYLES, Table, Text, demo
-from unmask_studies.demo import run
 
 
 @pytest.fixture(scope="module")

@@ -33,10 +33,10 @@ from unmask import LinearClassifier, TopK, _kernels, data, evaluate, parallel, p
 from unmask._kernels import using_threads
 from unmask.linear import Recipe, load, plan, predict_top, train, train_to
 from unmask.metrics import Evaluator, evaluate_shards
-from unmask.parallel import LocalRunner
 from unmask.models import linear as planning
 from unmask.models import store, training
 from unmask.models.problem import prepare
+from unmask.parallel import LocalRunner
 from unmask.propensity import from_marginals, jain
 
 pytestmark = pytest.mark.xdist_group("cluster")  # one pair of workers serves all

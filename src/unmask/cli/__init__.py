@@ -104,7 +104,7 @@ app.command("missing", rich_help_panel=FIND)(missing.missing)
 app.command("complete", rich_help_panel=FIND)(missing.complete)
 app.command("demo", rich_help_panel=SHOW)(demo.demo)
 app.command("report", rich_help_panel=SHOW)(report.report)
-app.command("reproduce", rich_help_panel=SHOW)(reproduce.reproduce)
+app.command("reproduce", cls=reproduce.Reproduce, rich_help_panel=SHOW)(reproduce.reproduce)
 app.command("warm", rich_help_panel=SHOW)(warm.warm)
 
 

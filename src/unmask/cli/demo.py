@@ -24,12 +24,12 @@ def demo(
 
     [dim]unmask demo[/]
     """
+    from unmask import demo as library
     from unmask import pages
     from unmask.pages import demo as demo_page
-    from unmask_studies import demo as study
 
     with bar("demo") as step:
-        result = study.run(seed=seed, progress=step)
+        result = library.run(seed=seed, progress=step)
     output.mkdir(parents=True, exist_ok=True)
     page = output / "report.html"
     pages.write(demo_page.page(result), page)

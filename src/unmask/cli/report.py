@@ -32,14 +32,13 @@ def report(
     [dim]unmask report evaluation.json diagnosis.json -o page.html[/]
     [dim]unmask report unmask-results --title Studies[/]      rows of `unmask reproduce`
     """
-    import unmask_studies
     from unmask import pages
+    from unmask.cli.reproduce import installed
 
-    records = [record for path in stored for record in pages.read(path, kinds=unmask_studies.KINDS)]
+    kinds = getattr(installed(), "KINDS", pages.KINDS)
+    records = [record for path in stored for record in pages.read(path, kinds=kinds)]
     with progress_console.status("drawing"):
-        page = pages.write_records(
-            records, output, title=title, commands=[command()], kinds=unmask_studies.KINDS
-        )
+        page = pages.write_records(records, output, title=title, commands=[command()], kinds=kinds)
     facts = {
         "results": ", ".join(pages.heading(record) for record in records),
         "sections": len(page.sections),

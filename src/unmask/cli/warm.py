@@ -15,7 +15,7 @@ def warm(
 
     [dim]unmask warm[/]
     """
-    from unmask_studies import warm as library
+    from unmask import warm as library
 
     with bar("compiling") as step:
         summary = library.run(progress=step)
