@@ -123,9 +123,10 @@ def one_audit(
         plan = audit.plan(top, labels, budget=judged, metrics=[metric], seed=draw, expect=False)
         answers = audit.from_rows(plan, true[plan.rows])
     else:
+        head = K if metric.startswith("nDCG") else None  # no sum over pairs: two phases
         plan = audit.plan(
             top, labels, budget=judged, unit="pairs", metrics=[metric], seed=draw, expect=False,
-            head=K,
+            head=head,
         )  # fmt: skip
         answers = audit.from_pairs(plan, true[plan.rows, plan.labels])
     each = evaluate(top, labels, metrics=[metric], audit=answers)[metric, "measured"]
