@@ -127,7 +127,8 @@ class Request:
         if self.audit is not None and self.complete:
             raise ValueError(
                 "an audit measures what the recorded labels lack, and labels that are declared "
-                "complete lack nothing; leave out the audit, or complete=True."
+                "complete lack nothing; leave out the audit, or "
+                f"{setting('complete', True, of='evaluate')}."
             )
 
     def _given(self, name: str) -> bool:

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 
 from unmask import _io, _validation, report
 from unmask._kernels import even_bounds
-from unmask._settings import named_options
+from unmask._settings import named_options, setting
 from unmask._sparse import entry_rows
 from unmask._text import html_table
 from unmask._typing import (
@@ -318,7 +318,10 @@ def fit(
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
     _validation.in_range(prior, "prior", 0, np.inf)
     if metric != "cost" and tuple(cost) != (1.0, 1.0):
-        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose metric='cost'.")
+        raise ValueError(
+            f"cost has no effect on {metric}; leave it out, or choose "
+            f"{setting('metric', 'cost', of='thresholds.fit')}."
+        )
     inverse = inverse_of(propensity, observed)
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)
