@@ -180,7 +180,11 @@ def test_reviews_state_probabilities(tmp_path: Path, wrong: float | None) -> Non
 
 def test_questions_of_a_review_name_labels(tmp_path: Path) -> None:
     stored = missing.review(found()).to_dict()
-    for label, message in ((None, "each with a label"), (-1, "must lie in"), (3, "must lie in")):
+    for label, message in (
+        (None, r"does not fit the sheet of pairs\.$"),
+        (-1, "must lie in"),
+        (3, "must lie in"),
+    ):
         row, _, hint = stored["sheet"]["questions"][0]
         stored["sheet"]["questions"][0] = [row, label, hint]
         (tmp_path / "review.json").write_text(json.dumps(stored))

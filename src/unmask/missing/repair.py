@@ -558,4 +558,4 @@ def read_review(path: PathLike) -> Review:
         chances = np.array(stored["probability"], dtype=float)
         return Review(sheet, chances, (int(n), int(width)), str(stored["kind"]))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{path} is a damaged review: {error}.") from None
+        raise ValueError(f"{path} is a damaged review: {str(error).rstrip('.')}.") from None
