@@ -182,8 +182,8 @@ def test_questions_of_a_review_name_labels(tmp_path: Path) -> None:
     stored = missing.review(found()).to_dict()
     for label, message in (
         (None, r"does not fit the sheet of pairs\.$"),
-        (-1, "must lie in"),
-        (3, "must lie in"),
+        (-1, "must be at least 0; got -1"),
+        (3, "must be at most 2"),
     ):
         row, _, hint = stored["sheet"]["questions"][0]
         stored["sheet"]["questions"][0] = [row, label, hint]
