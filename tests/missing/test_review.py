@@ -175,9 +175,9 @@ def test_reviews_state_probabilities(tmp_path: Path) -> None:
 def test_questions_of_a_review_name_labels(tmp_path: Path) -> None:
     stored = missing.review(found()).to_dict()
     for label, message in (
-        (None, "does not fit the sheet"),
-        (-1, "at least 0; got -1.$"),
-        (3, "at most"),
+        (None, r"does not fit the sheet of pairs\.$"),
+        (-1, "must be at least 0; got -1"),
+        (3, "must be at most 2"),
     ):
         row, _, hint = stored["sheet"]["questions"][0]
         stored["sheet"]["questions"][0] = [row, label, hint]
