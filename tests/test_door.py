@@ -431,7 +431,7 @@ def test_an_array_that_could_be_masked_but_is_not_is_an_array() -> None:
 
 STRANGE = {
     "complex": lambda a: a + 0j,
-    "object": lambda a: a.astype(object),
+    "object": lambda a: np.frompyfunc(lambda number: [number], 1, 1)(a),
     "text": lambda a: a.astype(str),
     "dates": lambda a: a.astype("datetime64[s]"),
 }

@@ -40,13 +40,10 @@ def test_a_warning_points_at_the_call(call: Callable[[], None], words: str) -> N
     assert {each.filename for each in caught} == {__file__}
 
 
-def test_a_warning_of_a_loss_points_at_the_caller_of_what_uses_it() -> None:
-    def user() -> None:
-        losses.warn_if_unbounded(losses.hinge, "unbiased")
-
+def test_a_warning_of_a_loss_points_at_the_line_that_asked() -> None:
     with pytest.warns(losses.UnboundedLossWarning) as caught:
-        user()
+        losses.warn_if_unbounded(losses.hinge, "unbiased")
     (one,) = caught
     assert one.filename == __file__
     line = Path(__file__).read_text(encoding="utf-8").splitlines()[one.lineno - 1]
-    assert line.strip() == "user()"
+    assert line.strip() == 'losses.warn_if_unbounded(losses.hinge, "unbiased")'

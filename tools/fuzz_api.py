@@ -148,7 +148,7 @@ def functions() -> dict[str, Function]:
     }
 
     def values(table: Any) -> Any:
-        return [(each.metric, each.estimator, each.judged.value, *each.interval) for each in table]
+        return [(each.metric, each.estimator, each.value, *each.interval) for each in table]
 
     def tables(several: Any) -> Any:
         return [values(several[name]) for name in several]

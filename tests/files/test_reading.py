@@ -22,7 +22,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": data.read,
     "predictions": predictions.read,
     "propensity": propensity.read,
-    "weights": weights.read,
     "thresholds": thresholds.read,
     "hierarchy": data.read_hierarchy,
     "vocabulary": data.subject_labels,

@@ -326,7 +326,7 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
     assert with_gap.holds
     assert "under all 2 propensity models" in with_gap.statement
     assert with_gap.statement.endswith("The data refute the other 1.")
-    assert "The data refute" in pages.render(pages.Page("x", [], [ranking_section(with_gap)]))
+    assert "The data refute" in pages.render(pages.Page("x", [], [ranking_section(with_gap.to_dict())]))
     assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
 
 
@@ -347,7 +347,7 @@ def test_every_system_has_its_sentence_and_json_carries_it() -> None:
     found = ranking(systems, LABELS, powers([1.0, 0.5], [0, 1]), metric="P@1", replicates=50)
     assert len(found.statement.splitlines()) == 2
     assert Ranking(**json.loads(json.dumps(found.to_dict()))).statement == found.statement
-    section = ranking_section(found)
+    section = ranking_section(found.to_dict())
     assert [chart.rules for chart in section.parts if isinstance(chart, pages.Chart)] == [
         (pages.Rule("no difference", 0.0),)
     ] * 2

@@ -12,11 +12,11 @@ from tests.helpers.paths import ROOT
 
 CALL = """
 import numpy as np
-from unmask._kernels import sums
+from unmask._kernels import block
 
 
 def test_sum_of_four():
-    sums._size(np.ones((1, 4)), 0, 0, {stop})
+    block._size(np.ones((1, 4)), 0, 0, {stop})
 """
 
 
