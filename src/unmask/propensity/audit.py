@@ -73,7 +73,6 @@ from typing import Literal, TypedDict, Unpack, cast, overload
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from unmask._messages import named_options, setting
@@ -547,6 +546,8 @@ def odds_shift(shift: float, variance: float, of: Floats, p: Floats) -> tuple[fl
     >>> round(shift, 3), round(variance, 3)
     (1.099, 0.16)
     """
+    from scipy.optimize import brentq  # which takes a while to import
+
     used = of > 0
     weight, odds = of[used] / of[used].sum(), logit(p[used])
     target = min(float(np.exp(shift) * (weight @ p[used])), MOST)

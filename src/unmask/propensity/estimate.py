@@ -30,9 +30,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
-from scipy.optimize import brentq, minimize
-from scipy.special import betaln, expit, ndtri, psi
-from scipy.stats import beta, chi2
+from scipy.special import betaincinv, betaln, chdtri, expit, ndtri, psi
 
 from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints
@@ -300,7 +298,7 @@ class Posterior:
         variance += (self.common * mean * (1 - mean)) ** 2
         size = np.maximum(mean * (1 - mean) / np.maximum(variance, 1e-15) - 1, 1e-3)
         tails = [[(1 - confidence) / 2], [(1 + confidence) / 2]]
-        low, high = beta.ppf(tails, mean * size, (1 - mean) * size)
+        low, high = betaincinv(mean * size, (1 - mean) * size, tails)
         return mean, low, high
 
     def estimate(
@@ -328,7 +326,7 @@ class Posterior:
         start = np.log([fitted.a, fitted.b, fitted.concentration, fitted.scale])
         freed = maximize(evidence, start, np.ones(4, dtype=bool))
         gain = 2 * (float(log_likelihood(freed, evidence)) - fitted.log_likelihood)
-        if gain > chi2.ppf(0.99, 1):
+        if gain > chdtri(1, 0.01):
             yield (
                 f"a curve whose level is free fits better (likelihood ratio {gain:.1f}, level "
                 f"{np.exp(freed[3]):.2g} against {fitted.scale:.2g}); use "
@@ -375,7 +373,7 @@ class Ratio:
         checks.in_range(confidence, "confidence", 0.5, 0.9999)
         tails = np.array([[(1 - confidence) / 2], [(1 + confidence) / 2]])
         if self.true_n is None:
-            ends = beta.ppf(tails, self.counts + 0.5, self.n - self.counts + 0.5) / self.share
+            ends = betaincinv(self.counts + 0.5, self.n - self.counts + 0.5, tails) / self.share
         else:
             observed, share = (self.counts + 0.5) / (self.n + 1), self.share
             error = (1 - observed) / (self.counts + 0.5) + (1 - share) / (share * self.true_n)
@@ -525,7 +523,7 @@ def fit(
     start = np.r_[COMMON, jain_scale]
     best = maximize(evidence, start, open_axes)
     top = float(log_likelihood(best, evidence))
-    drop = effect * chi2.ppf(confidence, 1) / 2
+    drop = effect * chdtri(1, 1 - confidence) / 2
     names = NAMES if free else NAMES[:3]
     intervals = {
         name: profile(evidence, best, axis, open_axes, top - drop)
@@ -545,6 +543,8 @@ def maximize(evidence: Evidence, start: Floats, open_axes: Bools) -> Floats:
 
 
 def _climb(evidence: Evidence, start: Floats, open_axes: Bools, precision: float = 1e-14) -> Floats:
+    from scipy.optimize import minimize  # which takes a while to import
+
     def full_theta(part: Floats) -> Floats:
         theta = start.copy()
         theta[open_axes] = part
@@ -565,6 +565,8 @@ def profile(
     evidence: Evidence, best: Floats, axis: int, open_axes: Bools, target: float
 ) -> Interval:
     """Return where the likelihood, maximised over all else, falls to `target`, or the bound."""
+    from scipy.optimize import brentq
+
     others = open_axes.copy()
     others[axis] = False
 
