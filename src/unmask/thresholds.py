@@ -49,7 +49,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from unmask._kernels import even_bounds
-from unmask._messages import named_options
+from unmask._messages import named_options, setting
 from unmask._text import html_table, text_of
 from unmask._typing import (
     Array,
@@ -352,7 +352,8 @@ def fit(
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
     checks.in_range(prior, "prior", 0, np.inf)
     if metric != "cost" and tuple(cost) != (1.0, 1.0):
-        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose metric='cost'.")
+        by_cost = setting("metric", "cost", of="thresholds.fit")
+        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose {by_cost}.")
     inverse = inverse_of(propensity, observed)
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)

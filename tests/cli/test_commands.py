@@ -103,16 +103,67 @@ def examples(command: str) -> list[str]:
     return re.findall(r"\[dim\](.*?)\[/\]", joined, re.DOTALL)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_examples_and_all_of_them_parse(command: str) -> None:
-    found = examples(command)
-    assert any(line.startswith(f"unmask {command}") for line in found)
-    for line in found:
-        program, *words = shlex.split(line.partition(">")[0])
-        assert program == "unmask"
-        size = next(size for size in (2, 1) if " ".join(words[:size]) in COMMANDS)
-        name, arguments = " ".join(words[:size]), words[size:]
-        COMMANDS[name].make_context(name, list(arguments))  # raises on what it does not know
+def test_every_help_has_examples_and_all_of_them_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: True)  # files are not what is tried here
+    for command in COMMANDS:
+        found = examples(command)
+        assert any(line.startswith(f"unmask {command}") for line in found)
+        for line in found:
+            program, *words = shlex.split(line.partition(">")[0])
+            assert program == "unmask"
+            size = next(size for size in (2, 1) if " ".join(words[:size]) in COMMANDS)
+            name, arguments = " ".join(words[:size]), words[size:]
+            COMMANDS[name].make_context(name, list(arguments))  # raises on what it does not know
+
+
+def shown_options(*arguments: str) -> set[str]:
+    """Return the options that a help shows."""
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    return set(re.findall(r"(?m)^\W*(--[a-zA-Z][a-z0-9-]*)", result.stdout)) - {"--help"}
+
+
+def test_help_opens_with_twelve_options_and_shows_all_on_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for command in COMMANDS:
+        first = shown_options(*command.split(), "--help")
+        everything = {
+            name
+            for name, parameter in options(command).items()
+            if name.startswith("--") and not parameter.hidden
+        }
+        assert shown_options(*command.split(), "--help-all") == everything, command
+        assert first <= everything
+        assert len(first) <= 12, (command, first)
+        more = f"{command} --help-all"
+        assert (more in run(*command.split(), "--help").stdout) == (first < everything)
+        required = {n for n, p in options(command).items() if p.required and n.startswith("--")}
+        assert required <= first
+        assert "--json" in first
+    text = run("train", "--help-all").stdout
+    for topic in ("Training", "Reading files", "Running", "On a cluster"):
+        assert f"─ {topic} ─" in text
+
+
+def test_misspelt_words_are_answered_with_the_nearest(files: Path) -> None:
+    top = files / "top-of-all.txt"
+    predictions.write(top, TopK.from_scores(np.eye(200, 20), 5))
+    evaluated = ("evaluate", "--labels", files / "test.txt.gz", "--predictions", top,
+                 "--propensity", "constant:0.5")  # fmt: skip
+    for arguments, words in (
+        (("trian", "x"), "'train'"),
+        (("train", files / "train.txt.gz", "--propensty", "p"), "did you mean --propensity?"),
+        ((*evaluated, "--metrics", "mikro-F1"), "did you mean micro-F1?"),
+        (("info", files / "trian.txt.gz"), "did you mean train.txt.gz?"),
+        (("audit", "plan", "--buget", 3), "did you mean --budget?"),
+        ((*evaluated, "--metrics", "qqq"), "use one of: "),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 2, arguments
+        assert words in result.stderr, (arguments, result.stderr)
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
 
 
 DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
@@ -144,7 +195,7 @@ def test_defaults_are_those_of_the_library(command: str) -> None:
 def test_training_offers_every_choice_of_the_recipe() -> None:
     _, offered = DEFAULTS["train"]
     chosen = {field.name for field in fields(linear.Recipe)}
-    assert set(offered.values()) == chosen - {"max_iter", "correction"}, "a net; by --propensity"
+    assert set(offered.values()) == chosen - {"correction"}, "that depends on --propensity"
     assert options("train")["--correction"].default is None
 
 

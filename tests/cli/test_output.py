@@ -12,7 +12,6 @@ from rich.console import Console
 
 from unmask.cli import output
 from unmask.cli.evaluate import _decisive
-from unmask.cli.training import expectations
 
 
 @pytest.fixture
@@ -105,15 +104,6 @@ def test_a_bar_moves_by_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     last = text.getvalue()
     assert "work [b]" in last
     assert "3/8" in last
-
-
-def test_a_plan_is_said_in_units_that_people_read() -> None:
-    plan: Any = SimpleNamespace(seconds_per_label=0.25, seconds=3671.4, model_bytes=1_500_000_000)
-    assert expectations(plan) == {
-        "milliseconds per label": 250.0,
-        "expected time": "1:01:11",
-        "expected model": "1.5 GB",
-    }
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ import numpy as np
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import labels_of, read, table_columns
-from unmask.cli.output import results, show_facts, show_json, show_rows
+from unmask.cli.inputs import labels_of, read
+from unmask.cli.options import option
+from unmask.cli.output import results, show_json, show_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -22,18 +23,7 @@ if TYPE_CHECKING:
     from unmask.propensity import PropensityEstimate
 
 
-def info(
-    source: options.Source,
-    text: options.Text = None,
-    labels: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+def info(source: options.Source, columns: options.Columns, running: options.Running) -> None:
     """Say what a data file holds: sizes, label counts, the tail.
 
     [dim]unmask info train.txt.gz[/]
@@ -43,11 +33,10 @@ def info(
     """
     from unmask import data
 
-    columns = table_columns(table, text=text, labels=labels, id=id)
-    parts = data.parts(source) if part is None and source.is_dir() else (part,)
-    datasets = {name: read(source, name, format, columns=columns) for name in parts or (None,)}
+    parts = data.parts(source) if columns.part is None and source.is_dir() else (columns.part,)
+    datasets = {name: read(source, replace(columns, part=name)) for name in parts or (None,)}
     described = {name: data.describe(dataset) for name, dataset in datasets.items()}
-    if as_json:
+    if running.as_json:
         records = {
             name: asdict(described[name])
             | {"source": asdict(dataset.source), "frequent_labels": _frequent(dataset)}
@@ -124,34 +113,27 @@ def _show_histogram(title: str, d: Description) -> None:
 
 def propensity(
     source: options.Source,
+    files: options.Files,
+    running: options.Running,
     propensity: options.Propensity = "jain",
     lowest: Annotated[
-        float | None, typer.Option(help="Raise lower propensities to this number, in (0, 1].")
+        float | None, option("Raise lower propensities to this number, in (0, 1].")
     ] = None,
     audit: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(
-            help="Estimate from two files: observed and complete labels of the same rows."
-        ),
+        option("Estimate from two files: observed and complete labels of the same rows."),
     ] = None,
     annotations: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(
-            help="Estimate from two files: independent annotations of the same rows, the first "
+        option(
+            "Estimate from two files: independent annotations of the same rows, the first "
             "of them made like the source."
         ),
     ] = None,
     seed: options.Seed = 0,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write one propensity per line; an estimate as JSON."),
+        Path | None, option("Write one propensity per line; an estimate as JSON.", "--output", "-o")
     ] = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Compute the propensity of every label from training labels, or estimate it from an audit.
 
@@ -161,8 +143,7 @@ def propensity(
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
-    columns = table_columns(table)
-    dataset = read(source, part, format, columns=columns)
+    dataset = read(source, files)
     labels = labels_of(dataset, source)
     p = (
         models.from_spec(propensity, labels)
@@ -176,8 +157,8 @@ def propensity(
         if is_standard_output(output):
             return
     if isinstance(p, models.PropensityEstimate):
-        _show_estimate(p, labels, as_json)
-    elif as_json:
+        _show_estimate(p, labels, running.as_json)
+    elif running.as_json:
         show_json({"model": propensity, "propensity": p})
     else:
         _show_propensities(propensity, p, labels, dataset.label_names)
@@ -217,7 +198,9 @@ def _estimate(
 
     if audit is not None and annotations is not None:
         raise ValueError("give --audit or --annotations, not both.")
-    first, second = (labels_of(read(path), path) for path in audit or annotations or ())
+    first, second = (
+        labels_of(read(path, options.Files()), path) for path in audit or annotations or ()
+    )
     n, n_labels = labels.shape
     counts = np.bincount(labels.indices, minlength=n_labels)
     estimate = models.audit if audit else models.recapture
@@ -250,14 +233,10 @@ def _show_estimate(p: PropensityEstimate, labels: sp.csr_array, as_json: bool) -
 def hide(
     source: options.Source,
     output: options.Output,
+    files: options.Files,
+    running: options.Running,
     propensity: options.Propensity = "jain",
     seed: options.Seed = 0,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Hide labels with known propensities, to study what missing labels do.
 
@@ -267,7 +246,7 @@ def hide(
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
-    dataset = read(source, part, format, columns=table_columns(table))
+    dataset = read(source, files)
     true_labels = labels_of(dataset, source)
     observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(dataset, labels=observed))
@@ -280,7 +259,7 @@ def hide(
         "rows left without label": int((np.diff(observed.indptr) == 0).sum()),
         "written to": str(output),
     }
-    show_json(facts) if as_json else show_facts("hidden labels", facts)
+    running.show("hidden labels", facts)
 
 
 def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
@@ -303,6 +282,8 @@ def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
 
 def convert(
     source: options.Source,
+    columns: options.Columns,
+    running: options.Running,
     target: Annotated[
         Path | None,
         typer.Argument(
@@ -310,33 +291,20 @@ def convert(
             ".parquet; .gz and .zst compress."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The same, said as an option.")
-    ] = None,
+    output: Annotated[Path | None, option("The same, said as an option.", "--output", "-o")] = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            help="Format to write, when the ending does not say it: labels, features, annif …",
+        option(
+            "Format to write, when the ending does not say it: labels, features, annif …",
             autocompletion=options.names("unmask.data.writing", "WRITERS"),
         ),
     ] = None,
-    text: options.Text = None,
-    labels: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
     base: Annotated[
-        int | None,
-        typer.Option(help="What the file counts labels and features from, 0 or 1."),
+        int | None, option("What the file counts labels and features from, 0 or 1.")
     ] = None,
     vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="Vocabulary (CSV, TSV or Turtle) that names labels given as URIs."),
+        Path | None, option("Vocabulary (CSV, TSV or Turtle) that names labels given as URIs.")
     ] = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Write a data set in another format or compression; what the format cannot hold is said.
 
@@ -353,8 +321,7 @@ def convert(
     if len(named) != 1:
         raise ValueError("name one file to write, behind the source or with -o.")
     output = named[0]
-    columns = table_columns(table, text=text, labels=labels, id=id)
-    dataset = read(source, part, format, base=base, columns=columns)
+    dataset = read(source, columns, base=base)
     if vocabulary is not None:
         dataset = dataset.renamed(data.subject_labels(vocabulary))
     data.write(output, dataset, format=to)
@@ -366,4 +333,4 @@ def convert(
         "bytes": output.stat().st_size,
         **({"left out": ", ".join(lost)} if (lost := _left_out(dataset, output, to)) else {}),
     }
-    show_json(facts) if as_json else show_facts("converted", facts)
+    running.show("converted", facts)

@@ -1,4 +1,8 @@
-"""`unmask evaluate`: how good are these predictions, given that labels are missing?"""
+"""`unmask evaluate`: how good are these predictions, given that labels are missing?
+
+Files become rows, propensities and predictions (rankings, sets above a threshold, or all scores);
+the library evaluates them; what it finds is printed, stored and drawn from one record.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
 
-import typer
-
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import obey, read_systems, read_test, table_columns, with_ancestors
+from unmask.cli.inputs import after_judgements, read_systems, read_test, with_ancestors
+from unmask.cli.options import ESTIMATES, PAGES, REQUEST, option
 from unmask.cli.output import (
     command,
     one_line,
@@ -21,119 +24,114 @@ from unmask.cli.output import (
     show_json,
     show_rows,
     show_text,
+    warn,
+    write_page,
 )
-from unmask.cli.per_label import counts_of, write_label_counts
-from unmask.cli.predicted import as_asked, read_groups
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._typing import Array, Floats, Record
-    from unmask.cli.predicted import Predicted
+    from unmask._typing import Array, Floats, PropensityLike, Record
+    from unmask.arrays import LabelSets, TopK
+    from unmask.cli.inputs import EvaluatedRows
     from unmask.data import Hierarchy
+    from unmask.files.tables import Cell
     from unmask.metrics import Estimate, Ranking, Table, Tables
     from unmask.metrics.by_label import LabelCounts, LabelRankings
+    from unmask.metrics.claims import Run
     from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.metrics.vary import Sensitivity
     from unmask.propensity import PropensityEstimate, PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
+Predicted: TypeAlias = "TopK | LabelSets | Array"
 Models: TypeAlias = "dict[str, PropensityModel]"
 
 MOVES = "how far conditional numbers move if propensities are off, or labels of a row lost together"
 
 
 def evaluate(
-    labels: Annotated[
-        Path,
-        typer.Option(
-            help="File with the observed labels of the test rows.", callback=options.existing
-        ),
-    ],
-    predictions: Annotated[
-        Path,
-        typer.Option(help="File with the predictions, label:score.", callback=options.existing),
-    ],
+    labels: options.Labels,
+    predictions: Annotated[Path, options.file("File with the predictions, label:score.")],
+    running: options.Running,
     train: options.Train = None,
     propensity: options.Propensity = "jain",
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="Short for --propensity jain:DATASET.",
-            autocompletion=options.presets,
-        ),
-    ] = None,
     complete: Annotated[
-        bool,
-        typer.Option("--complete", help="No label is missing: short for --propensity constant:1."),
+        bool, option("No label is missing: short for --propensity constant:1.", "--complete")
     ] = False,
     metrics: Annotated[
-        str, typer.Option(help="Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.")
+        str, option("Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.")
     ] = "P@1,P@3,P@5,R@1,R@3,R@5,nDCG@5,PSP@1,PSP@3,PSP@5",
     estimators: Annotated[
         str,
-        typer.Option(
-            help="Estimators, separated by commas; each is used where it applies.",
+        option(
+            "Estimators, separated by commas; each is used where it applies.",
             autocompletion=options.names("unmask.metrics", "ESTIMATORS", several=True),
         ),
     ] = "vanilla,unbiased,deconvolved,normalized",
-    confidence: options.Confidence = 0.95,
-    interval: Annotated[str, typer.Option(help="normal, percentile or bca.")] = "normal",
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Predictions of another system on the same rows; may be repeated."),
+        option("Predictions of another system on the same rows; may be repeated."),
     ] = None,
-    sensitivity: Annotated[
-        str | None,
-        typer.Option(
-            help="Also evaluate under other propensities: powers (p^γ) or jain (other a and b). "
-            "With --compare: does the order of the systems survive?",
-            autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
-        ),
-    ] = None,
-    judgements: options.Judgements = None,
     threshold: Annotated[
         str | None,
-        typer.Option(
-            help="Read predictions as sets, of the labels whose score is at least this: a number, "
+        option(
+            "Read predictions as sets, of the labels whose score is at least this: a number, "
             "or a file of `unmask threshold`. Without it a list is a set as it is."
         ),
     ] = None,
     groups: Annotated[
         Path | None,
-        typer.Option(
-            help="Also by group of rows: a file with the group of every row on a line of its own, "
+        option(
+            "Also by group of rows: a file with the group of every row on a line of its own, "
             "or lines id, tab, group."
         ),
     ] = None,
+    html: options.Html = None,
+    dataset: Annotated[
+        str | None,
+        option(
+            "Short for --propensity jain:DATASET.", autocompletion=options.presets, topic=ESTIMATES
+        ),
+    ] = None,
+    confidence: options.Confidence = REQUEST.confidence,
+    interval: Annotated[str, option(topic=ESTIMATES)] = REQUEST.interval,
+    sensitivity: Annotated[
+        str | None,
+        option(
+            "Also evaluate under other propensities: powers (p^γ) or jain (other a and b). "
+            "With --compare: does the order of the systems survive?",
+            autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
+            topic=ESTIMATES,
+        ),
+    ] = None,
+    no_sensitivity: Annotated[
+        bool,
+        option(
+            "Do not say how far conditional numbers move if propensities are off by a factor, "
+            "or labels of a row go missing together.",
+            "--no-sensitivity",
+            topic=ESTIMATES,
+        ),
+    ] = False,
+    judgements: options.Judgements = None,
+    table: options.TableSettings = None,
     hierarchy: Annotated[
         Path | None,
-        typer.Option(
-            help="Evaluate labels with all their ancestors: OBO, SKOS in Turtle, or lines child, "
-            "tab, parent."
+        option(
+            "Evaluate labels with all their ancestors: OBO, SKOS in Turtle, or lines child, "
+            "tab, parent.",
+            topic=ESTIMATES,
         ),
     ] = None,
     per_label: Annotated[
         Path | None,
-        typer.Option(
-            help="Also write a table with a line per label: .csv, .tsv, .jsonl, .parquet."
+        option(
+            "Also write a table with a line per label: .csv, .tsv, .jsonl, .parquet.", topic=PAGES
         ),
     ] = None,
-    table: options.Table = None,
-    no_sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--no-sensitivity",
-            help="Do not say how far conditional numbers move if propensities are off by a factor, "
-            "or labels of a row go missing together.",
-        ),
-    ] = False,
-    html: options.Html = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    seed: options.Seed = REQUEST.seed,
+    as_csv: Annotated[bool, option("Print CSV instead of a table.", "--csv", topic=PAGES)] = False,
 ) -> None:
     """Estimate ranking metrics from incomplete labels, with intervals and a verdict on each.
 
@@ -151,12 +149,19 @@ def evaluate(
     """
     import numpy as np
 
+    from unmask.metrics import evaluate as estimate
     from unmask.metrics.request import Request
 
-    rows = read_test(labels, train, table_columns(table), judgements)
+    rows = read_test(labels, train, options.Files(table=table), judgements)
     described = f"jain:{dataset}" if dataset else propensity
     if complete:
-        _refuse_beside_complete(described, sensitivity)
+        if described not in ("jain", "constant:1"):
+            raise ValueError(
+                f"--complete says that no label is missing, --propensity {described} that some "
+                "are; leave out one of them."
+            )
+        if sensitivity is not None:
+            raise ValueError("labels that are --complete leave --sensitivity nothing to vary.")
         described = "constant:1"
     refuse_without_training(train, described)
     if hierarchy is not None and sensitivity:
@@ -164,55 +169,57 @@ def evaluate(
     rows, tops = read_systems(rows, [predictions, *(compare or ())])
     rows, tree = with_ancestors(rows, hierarchy)
     p = propensities_of(rows.trained, rows.observed, described)
-    rows, tops, pairs = obey(rows, tops)
-    names = metrics.split(",")
-    Request(names, estimators.split(","))
+    rows, tops, pairs = after_judgements(rows, tops)
+    names = metric_names(metrics)
+    settings: Settings = {
+        "metrics": names, "estimators": estimators.split(","), "confidence": confidence,
+        "seed": seed,
+    }  # fmt: skip
+    Request(**settings)
     systems = {
         path: as_asked(top, rows, names, threshold, path, as_sets=tree is not None)
         for path, top in tops.items()
     }
-    first = systems[str(predictions)]
-    observed, trained = rows.observed, rows.trained
-    models = _models(sensitivity, p, trained)
-    stated = p if pairs is None else _certain(pairs, p)
-    settings: Settings = {
-        "metrics": names, "estimators": estimators.split(","),
-        "confidence": confidence, "seed": seed,
-    }  # fmt: skip
+    first, observed, stated = systems[str(predictions)], rows.observed, with_judged(pairs, p)
+    models = _models(sensitivity, p, rows.trained)
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
-        evaluation = _evaluate(first, observed, stated, models, interval, settings, tree)
-        if pairs is not None:
-            evaluation = replace(evaluation, table=pairs.noted(evaluation.table))
-        if groups is not None:
-            named = read_groups(groups, rows)
+        table_ = estimate(first, observed, stated, interval=interval, hierarchy=tree, **settings)
+        evaluation = Evaluation(
+            predictions, table_ if pairs is None else pairs.noted(table_), observed, p
+        )
+        if models:
             evaluation = replace(
-                evaluation, groups=_by_group(first, observed, stated, named, settings, tree)
+                evaluation, sensitivity=_under_models(first, observed, models, settings)
             )
+        if groups is not None:
+            own = estimate(
+                first, observed, stated, groups=read_groups(groups, rows), hierarchy=tree,
+                **settings,
+            )  # fmt: skip
+            evaluation = replace(evaluation, groups=own)
         if compare:
-            differences = _differences(systems, observed, stated, settings, tree)
-            evaluation = replace(evaluation, differences=differences)
+            evaluation = replace(
+                evaluation, differences=_differences(systems, observed, stated, settings, tree)
+            )
         if compare and models is not None:
-            around = _models_around(models, sensitivity, trained)
+            around = models if sensitivity != "jain" else _jain_around(rows.trained)
             rankings = _rankings(systems, observed, around, evaluation.table, settings)
             evaluation = replace(evaluation, rankings=rankings)
         if not no_sensitivity:
             evaluation = replace(evaluation, moves=_moves(evaluation))
-    if as_json or html is not None:
-        record = _record(predictions, evaluation, observed, p)
-        if evaluation.groups is not None:
-            record |= {"groups": evaluation.groups.to_dicts()}
-        if isinstance(first, np.ndarray) and tree is None:
-            record |= {"curves": _curves(first, observed, stated, confidence)}
-    if per_label is not None or ((as_json or html is not None) and rows.names is not None):
-        run = evaluation.table.run
-        counts = counts_of(rows, first, getattr(p, "value", p), confidence, run)
+    stored = running.as_json or html is not None
+    record = evaluation.to_dict() if stored else {}
+    if stored and isinstance(first, np.ndarray) and tree is None:
+        record |= {"curves": _curves(first, observed, stated, confidence)}
+    if per_label is not None or (stored and rows.names is not None):
+        counts = counts_of(rows, first, getattr(p, "value", p), confidence, evaluation.table.run)
         if per_label is not None:
-            write_label_counts(per_label, counts)
-        if as_json or html is not None:
+            write_for_people(per_label, counts.columns(), "--per-label")
+        if stored:
             record |= _by_name(counts)
     if html is not None:
-        _write_page(html, record)
-    if as_json:
+        write_page(html, [record])
+    if running.as_json:
         show_json(record)
     elif as_csv:
         for part in (
@@ -221,55 +228,29 @@ def evaluate(
             if part is not None:
                 show_text(part.to("csv"))
     else:
-        _show(evaluation, predictions)
+        _show(evaluation)
 
 
-def _refuse_beside_complete(described: str, sensitivity: str | None) -> None:
-    """Raise if labels are declared complete and something else is said of what is missing."""
-    if described not in ("jain", "constant:1"):
-        raise ValueError(
-            f"--complete says that no label is missing, --propensity {described} that some are; "
-            "leave out one of them."
-        )
-    if sensitivity is not None:
-        raise ValueError("labels that are --complete leave --sensitivity nothing to vary.")
+def metric_names(metrics: str) -> list[str]:
+    """Return the names in a list with commas; a misspelt one is answered with the nearest."""
+    from unmask.metrics import METRICS
 
-
-def _by_name(counts: LabelCounts | LabelRankings) -> dict[str, object]:
-    """The part of a record that is about labels by name."""
-    from unmask.metrics.by_label import LabelCounts
-
-    if isinstance(counts, LabelCounts):
-        return {"per_label": counts.to_dicts(), "places": counts.k}
-    return {"label_rankings": counts.to_dicts()}
-
-
-def _certain(pairs: JudgedPairs, p: Propensities) -> Propensities:
-    """Propensities per entry where labels are verified; the doubt of an estimate is then lost."""
-    if not pairs.pairs.certain.any():
-        return p
-    return pairs.pairs.propensity(getattr(p, "value", p))
+    names = metrics.split(",")
+    for name in names:
+        metric = name.partition("@")[0]
+        near = "" if metric in METRICS else options.nearest(metric, METRICS)
+        if near:
+            raise ValueError(f"unknown metric {metric!r}{near}")
+    return names
 
 
 class Settings(TypedDict):
-    """What all evaluations of one command share."""
+    """Settings that all evaluations of one command share."""
 
     metrics: list[str]
     estimators: list[str]
     confidence: float
     seed: int
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The estimates of one system, and what was asked for beside them."""
-
-    table: Table
-    sensitivity: Tables | None
-    differences: Tables | None = None
-    rankings: Sequence[Ranking] = ()
-    moves: Sequence[Move] = ()
-    groups: Tables | None = None
 
 
 class Move(NamedTuple):
@@ -278,6 +259,68 @@ class Move(NamedTuple):
     system: str
     estimate: Estimate
     sensitivity: Sensitivity
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The estimates of one system, and what was asked for beside them."""
+
+    source: Path
+    table: Table
+    observed: sp.csr_array
+    propensity: Propensities
+    sensitivity: Tables | None = None
+    differences: Tables | None = None
+    rankings: Sequence[Ranking] = ()
+    moves: Sequence[Move] = ()
+    groups: Tables | None = None
+
+    def to_dict(self) -> Record:
+        """Return everything that a page needs, as `--json` prints it and `report` reads it."""
+        from unmask.pages.labels import label_facts
+
+        moves = [
+            {
+                "system": each.system,
+                "metric": each.estimate.metric,
+                "estimator": each.estimate.estimator,
+                "value": each.estimate.value,
+                **each.sensitivity.to_dict(),
+            }
+            for each in self.moves
+        ]
+        compared = self.differences
+        return {
+            "kind": "evaluation",
+            "source": str(self.source),
+            "command": command(),
+            "headline": self.table.headline,
+            "run": None if self.table.run is None else self.table.run.to_dict(),
+            "estimates": self.table.to_dicts(),
+            "moves": moves,
+            "comparison": compared and {"title": compared.title, "headline": compared.headline},
+            "sensitivity": self.sensitivity.to_dicts() if self.sensitivity else [],
+            "differences": compared.to_dicts() if compared else [],
+            "rankings": [ranking.to_dict() for ranking in self.rankings],
+            "labels": label_facts(self.observed, self.propensity),
+            **({} if self.groups is None else {"groups": self.groups.to_dicts()}),
+        }
+
+
+def _by_name(counts: LabelCounts | LabelRankings) -> dict[str, object]:
+    """Return the part of a record that is about labels by name."""
+    from unmask.metrics.by_label import LabelCounts
+
+    if isinstance(counts, LabelCounts):
+        return {"per_label": counts.to_dicts(), "places": counts.k}
+    return {"label_rankings": counts.to_dicts()}
+
+
+def with_judged(pairs: JudgedPairs | None, p: Propensities) -> Propensities:
+    """Return propensities per entry where labels are verified; the doubt of an estimate is lost."""
+    if pairs is None or not pairs.pairs.certain.any():
+        return p
+    return pairs.pairs.propensity(getattr(p, "value", p))
 
 
 def _moves(evaluation: Evaluation) -> list[Move]:
@@ -295,35 +338,12 @@ def _moves(evaluation: Evaluation) -> list[Move]:
     ]
 
 
-def _evaluate(
-    top: Predicted,
-    observed: sp.csr_array,
-    p: Propensities,
-    models: Models | None,
-    interval: str,
-    settings: Settings,
-    tree: Hierarchy | None,
-) -> Evaluation:
-    """One system, with the propensities as they are and under other ones."""
-    from unmask import metrics
-
-    table = metrics.evaluate(top, observed, p, interval=interval, hierarchy=tree, **settings)
-    others = metrics.sensitivity(top, observed, models, **settings) if models else None
-    return Evaluation(table, others)
-
-
-def _by_group(
-    top: Predicted,
-    observed: sp.csr_array,
-    p: Propensities,
-    groups: list[str],
-    settings: Settings,
-    tree: Hierarchy | None,
+def _under_models(
+    top: Predicted, observed: sp.csr_array, models: Models, settings: Settings
 ) -> Tables:
-    """The same for every group of rows."""
     from unmask import metrics
 
-    return metrics.evaluate(top, observed, p, groups=groups, hierarchy=tree, **settings)
+    return metrics.sensitivity(top, observed, models, **settings)
 
 
 def _curves(
@@ -382,48 +402,6 @@ def _decisive(table: Table) -> list[tuple[str, str]]:
     return list(decisive.values())
 
 
-def _record(
-    predictions: Path, evaluation: Evaluation, observed: sp.csr_array, p: Propensities
-) -> Record:
-    """Everything that a page needs, as `--json` prints it and `unmask report` reads it."""
-    from unmask.pages.labels import label_facts
-
-    return {
-        "kind": "evaluation",
-        "source": str(predictions),
-        "command": command(),
-        "headline": evaluation.table.headline,
-        "run": None if evaluation.table.run is None else evaluation.table.run.to_dict(),
-        "estimates": evaluation.table.to_dicts(),
-        "moves": [
-            {
-                "system": each.system,
-                "metric": each.estimate.metric,
-                "estimator": each.estimate.estimator,
-                "value": each.estimate.value,
-                **each.sensitivity.to_dict(),
-            }
-            for each in evaluation.moves
-        ],
-        "comparison": evaluation.differences
-        and {
-            "title": evaluation.differences.title,
-            "headline": evaluation.differences.headline,
-        },
-        "sensitivity": evaluation.sensitivity.to_dicts() if evaluation.sensitivity else [],
-        "differences": evaluation.differences.to_dicts() if evaluation.differences else [],
-        "rankings": [ranking.to_dict() for ranking in evaluation.rankings],
-        "labels": label_facts(observed, p),
-    }
-
-
-def _write_page(path: Path, record: Record) -> None:
-    from unmask import pages
-
-    with progress_console.status("drawing"):
-        pages.write(pages.page([record]), path)
-
-
 def refuse_without_training(train: Path | None, described: str) -> None:
     """Raise if the propensities need training labels that were not given."""
     if train is None and described.partition(":")[0] == "jain":
@@ -466,27 +444,27 @@ def _jain(p: Propensities, trained: sp.csr_array | None) -> Models:
     return jain_grid(trained)
 
 
-def _models_around(models: Models, kind: str | None, trained: sp.csr_array | None) -> Models:
-    """The models under which the order of systems is tested: for jain, more of them."""
+def _jain_around(trained: sp.csr_array | None) -> Models:
+    """Return the models of Jain's kind under which the order of systems is tested."""
     from unmask.metrics import jain_around
 
-    return jain_around(trained) if kind == "jain" else models
+    return jain_around(trained)
 
 
-def _show(evaluation: Evaluation, predictions: Path) -> None:
+def _show(evaluation: Evaluation) -> None:
     opening = [evaluation.table.headline]
     if evaluation.differences is not None:
         opening = [*evaluation.differences.headline.splitlines(), *opening]
     for sentence in opening:
         results.print(one_line(sentence, "bold"), "", sep="\n")
-    show_estimates(evaluation.table, predictions)
+    show_estimates(evaluation.table, evaluation.source)
     _show_moves(evaluation.moves)
     if evaluation.groups is not None:
         _show_groups(evaluation.groups)
     if evaluation.sensitivity is not None:
         _show_models(evaluation.sensitivity)
     if evaluation.differences is not None:
-        results.print(f"\ndifference to {visible(str(predictions))}, paired over rows")
+        results.print(f"\ndifference to {visible(str(evaluation.source))}, paired over rows")
         results.print(str(evaluation.differences))
     for ranking in evaluation.rankings:
         results.print(f"\n{ranking.statement}")
@@ -588,6 +566,160 @@ def _by_title(moves: Sequence[Move]) -> dict[str, list[Move]]:
         title = f"how far the difference of {each.system} moves" if each.system else MOVES
         titles.setdefault(title, []).append(each)
     return titles
+
+
+def counts_of(
+    rows: EvaluatedRows,
+    predicted: Predicted,
+    propensity: PropensityLike,
+    confidence: float,
+    run: Run | None,
+) -> LabelCounts | LabelRankings:
+    """What one system does with every label; no precision where the run refutes propensities.
+
+    Of scores, how every label ranks the rows.
+    """
+    import numpy as np
+
+    from unmask.metrics import label_counts
+    from unmask.metrics.by_label import label_rankings
+    from unmask.metrics.claims import Standing
+
+    if isinstance(predicted, np.ndarray):
+        return label_rankings(
+            predicted, rows.observed, propensity, names=rows.names, confidence=confidence
+        )
+    counts = label_counts(
+        predicted, rows.observed, propensity, names=rows.names, train=rows.trained,
+        confidence=confidence,
+    )  # fmt: skip
+    return replace(counts, refuted=run is not None and run.standing is Standing.REFUTED)
+
+
+def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: str) -> None:
+    """A table in the form that the ending of the file of an option says.
+
+    In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
+    """
+    from unmask._text import harmless, visible
+    from unmask.files.tables import ending, write_columns
+
+    form = ending(path)
+    if form is None:
+        raise ValueError(f"{option} writes .csv, .tsv, .jsonl or .parquet; got {path}.")
+    if form in ("csv", "tsv"):
+        columns = {
+            name: [harmless(visible(cell)) if isinstance(cell, str) else cell for cell in cells]
+            for name, cells in columns.items()
+        }
+    write_columns(path, form, columns)
+
+
+def as_asked(
+    top: TopK,
+    rows: EvaluatedRows,
+    metrics: Sequence[str],
+    threshold: str | None,
+    path: str,
+    *,
+    as_sets: bool = False,
+) -> Predicted:
+    """What the metrics read: sets if there is a threshold, scores if one of them needs all.
+
+    `as_sets`: lists as they are become sets, too.
+    """
+    import numpy as np
+
+    from unmask.arrays import LabelSets
+    from unmask.metrics.request import of_scores
+
+    scored = of_scores(metrics)
+    if threshold is not None and scored:
+        raise ValueError(
+            f"{scored[0]} reads the scores of all labels, --threshold makes sets of them; ask for "
+            "metrics of sets, or leave out --threshold."
+        )
+    if threshold is not None or (as_sets and not scored):
+        lowest = float(np.finfo(np.float64).min)
+        cut = lowest if threshold is None else cut_offs(threshold, rows)
+        scores = listed_scores(top, rows.observed.shape[1])
+        return LabelSets.from_scores(scores, cut, names=rows.names)
+    return dense_scores(top, rows.observed.shape[1], path) if scored else top
+
+
+def cut_offs(threshold: str, rows: EvaluatedRows) -> float | Floats:
+    """A number, or the thresholds of a file, in the order of the labels."""
+    import numpy as np
+
+    from unmask import thresholds
+
+    try:
+        return float(threshold)
+    except ValueError:
+        cut = thresholds.read(Path(threshold))
+    n_labels = rows.observed.shape[1]
+    if cut.names is None or rows.names is None:
+        if cut.values.size != n_labels:
+            raise ValueError(
+                f"{threshold} has thresholds of {cut.values.size} labels, not of {n_labels}."
+            )
+        return cut.values
+    by_name = dict(zip(cut.names, cut.values.tolist(), strict=True))
+    unknown = [name for name in rows.names if name not in by_name]
+    if unknown:
+        warn(
+            f"{threshold}: {len(unknown):,} of {n_labels:,} labels have no threshold, such as "
+            f"{unknown[0]}; they are never predicted."
+        )
+    return np.array([by_name.get(name, np.inf) for name in rows.names])
+
+
+def listed_scores(top: TopK, n_labels: int) -> Array:
+    """(n, L): the scores that are listed, −inf elsewhere."""
+    import numpy as np
+
+    scores = np.full((len(top.labels), n_labels), -np.inf)
+    row, place = np.nonzero(top.labels >= 0)
+    scores[row, top.labels[row, place]] = top.scores[row, place]
+    return scores
+
+
+def dense_scores(top: TopK, n_labels: int, path: str) -> Array:
+    """(n, L): the scores of all labels; those that are not listed count as 0, if that is least."""
+    import numpy as np
+
+    scores = listed_scores(top, n_labels)
+    unlisted = np.isneginf(scores)
+    if not unlisted.any():
+        return scores
+    if scores[~unlisted].min(initial=0.0) < 0:
+        raise ValueError(
+            f"{path}: a score for every label of every row is needed, and {unlisted.sum():,} are "
+            "not listed; list all of them (or give probabilities, of which those not listed are 0)."
+        )
+    warn(f"{path}: {unlisted.mean():.0%} of the scores are not listed, and count as 0.")
+    return np.where(unlisted, 0.0, scores)
+
+
+def read_groups(path: Path, rows: EvaluatedRows) -> list[str]:
+    """The group of every row: a line each, or lines `id tab group` in any order."""
+    from unmask.files.streams import text_of
+
+    n = rows.observed.shape[0]
+    lines = [line for line in text_of(path).splitlines() if line.strip()]
+    pairs = [line.split("\t") for line in lines]
+    if rows.test.ids is not None and all(len(pair) == 2 for pair in pairs):
+        by_id = {each[0].strip(): each[1].strip() for each in pairs}
+        missing = [name for name in rows.test.ids if name not in by_id]
+        if missing:
+            raise ValueError(f"{path}: {len(missing):,} rows have no group, such as {missing[0]}.")
+        return [by_id[name] for name in rows.test.ids]
+    if len(lines) != n:
+        raise ValueError(
+            f"{path} has {len(lines):,} lines for {n:,} rows; give the group of every row on a "
+            "line of its own, or lines id, tab, group."
+        )
+    return [line.strip() for line in lines]
 
 
 MODELS: dict[str, Callable[[Propensities, sp.csr_array | None], Models]] = {

@@ -17,6 +17,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -176,3 +177,11 @@ def bar(description: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(label, *columns, console=progress_console) as progress:
         task = progress.add_task(visible(description))
         yield lambda completed, total: progress.update(task, completed=completed, total=total)
+
+
+def write_page(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write records as a page."""
+    from unmask import pages
+
+    with progress_console.status("drawing"):
+        pages.write(pages.page(records), path)

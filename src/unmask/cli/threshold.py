@@ -5,61 +5,53 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from unmask.cli import options
-from unmask.cli.evaluate import propensities_of, refuse_without_training
-from unmask.cli.inputs import read_systems, read_test, table_columns
+from unmask.cli.evaluate import dense_scores, propensities_of, refuse_without_training
+from unmask.cli.inputs import read_systems, read_test
+from unmask.cli.options import ESTIMATES, option
 from unmask.cli.output import progress_console, results, show_facts, show_json
-from unmask.cli.predicted import dense_scores
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask.thresholds import Per
 
+FIT = options.Defaults("unmask.thresholds.fit")
+
 
 def threshold(
-    labels: Annotated[
-        Path,
-        typer.Option(help="File with the observed labels of the rows.", callback=options.existing),
-    ],
+    labels: Annotated[Path, options.file("File with the observed labels of the rows.")],
     predictions: Annotated[
-        Path,
-        typer.Option(
-            help="File with the scores of their labels, of any system.", callback=options.existing
-        ),
+        Path, options.file("File with the scores of their labels, of any system.")
     ],
     output: options.Output,
+    running: options.Running,
     train: options.Train = None,
     propensity: options.Propensity = "jain",
     metric: Annotated[
         str,
-        typer.Option(
-            help="micro-F1, macro-F1, 'F1 per label' or cost.",
+        option(
+            "micro-F1, macro-F1, 'F1 per label' or cost.",
             autocompletion=options.names("unmask.thresholds", "METRICS"),
         ),
-    ] = "micro-F1",
+    ] = FIT.metric,
     per: Annotated[
-        str | None,
-        typer.Option(help="Who has a threshold: all, label or band; default: as the metric."),
-    ] = None,
+        str | None, option("Who has a threshold: all, label or band; default: as the metric.")
+    ] = FIT.per,
     bands: Annotated[
-        int, typer.Option(help="With --per band: bands of labels of like frequency.")
+        int, option("With --per band: bands of labels of like frequency.", topic=ESTIMATES)
     ] = 3,
     prior: Annotated[
         float,
-        typer.Option(
-            help="Observed rows of every label that fitted probabilities count as; "
-            "inf: the plug-in rule."
+        option(
+            "Observed rows of every label that fitted probabilities count as; "
+            "inf: the plug-in rule.",
+            topic=ESTIMATES,
         ),
-    ] = 100.0,
-    wrong: Annotated[float, typer.Option(help="For cost: of a wrong prediction.")] = 1.0,
-    missing: Annotated[float, typer.Option(help="For cost: of a missing prediction.")] = 1.0,
-    table: options.Table = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    ] = FIT.prior,
+    wrong: Annotated[float, option("For cost: of a wrong prediction.")] = 1.0,
+    missing: Annotated[float, option("For cost: of a missing prediction.")] = 1.0,
+    table: options.TableSettings = None,
 ) -> None:
     """Choose thresholds on rows with missing labels; `unmask evaluate --threshold` applies them.
 
@@ -72,7 +64,7 @@ def threshold(
     """
     from unmask import thresholds
 
-    rows = read_test(labels, train, table_columns(table))
+    rows = read_test(labels, train, options.Files(table=table))
     refuse_without_training(train, propensity)
     rows, systems = read_systems(rows, [predictions])
     p = propensities_of(rows.trained, rows.observed, propensity)
@@ -85,7 +77,7 @@ def threshold(
             cost=(wrong, missing), names=rows.names,
         )  # fmt: skip
     thresholds.write(output, cut)
-    if as_json:
+    if running.as_json:
         show_json(cut.to_dict())
         return
     show_facts(str(output), cut.facts)

@@ -20,6 +20,7 @@ COMMANDS = {
     "linear.predict_top": ("predict",),
     "linear.train": ("train",),
     "propensity.audit": ("propensity",),
+    "thresholds.fit": ("threshold",),
     "tree.predict_top": ("predict",),
     "tree.train": ("train",),
 }
@@ -77,7 +78,7 @@ class CommandLine:
 
 def _option(command: Any, setting: Setting) -> str | None:
     """The option of a command that has the name of the setting, or --table, which takes several."""
-    from unmask.cli.inputs import TABLE_SETTINGS
+    from unmask.cli.options import TABLE_SETTINGS
 
     name = f"max_{setting.name}" if setting.of == "data.limits" else setting.name
     name = "to" if setting.of == "data.write" else name
