@@ -120,7 +120,7 @@ def shown_options(*arguments: str) -> set[str]:
     """Return the options that a help shows."""
     result = run(*arguments)
     assert result.returncode == 0, result.stderr
-    return set(re.findall(r"(?m)^\W*(--[a-zA-Z][a-z0-9-]*)", result.stdout)) - {"--help"}
+    return set(re.findall(r"(?m)^│[* ]{1,6}(--[a-zA-Z][a-zA-Z0-9-]*)", result.stdout)) - {"--help"}
 
 
 def test_help_opens_with_twelve_options_and_shows_all_on_request(

@@ -137,9 +137,9 @@ def evaluate(
 
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --train train.txt \\
-         --sensitivity powers --html page.html[/]
-    [dim]unmask evaluate --labels test.csv --predictions predictions.csv --train tags.csv \\
-         --per-label per-label.csv[/]
+         --html page.html --sensitivity powers[/]
+    [dim]unmask evaluate --labels test.csv --predictions predictions.csv \\
+         --train tags.csv --per-label per-label.csv[/]
     [dim]unmask evaluate --labels test.txt --predictions ours.txt --compare theirs.txt \\
          --train train.txt --dataset Amazon-670K --metrics R@5 --estimators unbiased,deconvolved[/]
     [dim]unmask evaluate --labels test.txt --predictions scores.txt --train train.txt \\
