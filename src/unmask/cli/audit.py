@@ -153,7 +153,11 @@ def plan(
     from unmask import audit
     from unmask.arrays.checks import one_of
 
-    before = _audit_before(output, extend)
+    if not extend and (output / "plan.json").exists():
+        raise ValueError(
+            f"{output} holds an audit already; add to it with --extend, or name another folder."
+        )
+    before = audit.read_folder(output) if extend else None
     if before is not None and (vocabulary or train):
         raise ValueError("a further wave keeps the vocabulary of the audit; leave it out.")
     files = _files(before, labels, predictions)
@@ -187,7 +191,12 @@ def plan(
         show_json(facts | {"expected": [asdict(each) for each in chosen_plan.expected]})
         return
     show_facts("audit plan", facts)
-    _show_expected(chosen_plan)
+    if chosen_plan.expected:
+        show_rows(
+            "expected half-width of the 95 % interval",
+            ["metric", "half the budget", "this budget", "twice the budget"],
+            ((e.metric, e.half, e.budget, e.twice) for e in chosen_plan.expected),
+        )
     if material.texts is None:
         results.print(
             "Judges see row names only; give texts with --text COLUMN of the table of labels, or "
@@ -202,19 +211,6 @@ def plan(
             "FILE."
         )
     results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
-
-
-def _audit_before(output: Path, extend: bool) -> AuditFolder | None:
-    """Return the audit that is to be extended; refused where there is one and nobody said so."""
-    from unmask import audit
-
-    if extend:
-        return audit.read_folder(output)
-    if (output / "plan.json").exists():
-        raise ValueError(
-            f"{output} holds an audit already; add to it with --extend, or name another folder."
-        )
-    return None
 
 
 def _files(
@@ -379,15 +375,6 @@ def _plan_facts(plan: AuditPlan, output: Path) -> dict[str, object]:
         "seeds": ", ".join(str(wave.seed) for wave in plan.waves),
         "folder": str(output),
     }
-
-
-def _show_expected(plan: AuditPlan) -> None:
-    if plan.expected:
-        show_rows(
-            "expected half-width of the 95 % interval",
-            ["metric", "half the budget", "this budget", "twice the budget"],
-            ((e.metric, e.half, e.budget, e.twice) for e in plan.expected),
-        )
 
 
 def sheet(
@@ -567,13 +554,19 @@ def estimate(
     [dim]unmask audit estimate audit/ --metrics P@5,R@5 --propensity jain --train train.txt \\
         --html result.html[/]
     """
+    from unmask import audit
     from unmask.metrics import compare, evaluate
     from unmask.pages.audit import stopping_lines
 
     current = _answered(folder, answers, adjudicator)
     files = _files(current, labels, predictions)
     material = _data(files, axis=current.sheet.label_names)
-    _refuse_other_data(current.plan, material)
+    systems = list(material.systems.values())
+    if audit.data_fingerprint(systems, material.labels) != current.plan.fingerprint:
+        raise ValueError(
+            "these are not the labels and predictions that the plan was made from; name them with "
+            "--labels and --predictions if they have moved, or plan a new audit."
+        )
     p = None if propensity is None else _propensities(files[0], material, train, propensity)
     names = metric_names(metrics) if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
@@ -593,10 +586,18 @@ def estimate(
         if len(tables) > 1:
             paired: Settings = {**asked, "estimators": ["measured", *corrected]}
             differences = compare(material.systems, material.labels, p, audit=judged, **paired)
-        goals = Goals(until_width, until_at_least, elusion)
         records = [
             _record(name, table, current, material, names, confidence)
-            | {"stopping": _stopping(current, material, name, names, goals, confidence)}
+            | {
+                "stopping": {
+                    "sequences": _sequences(
+                        current, material, name, names, until_width, until_at_least, confidence
+                    ),
+                    "elusion": _elusion(current, material, name, names, confidence)
+                    if elusion
+                    else None,
+                }
+            }
             for name, table in tables.items()
         ]
     if differences is not None:
@@ -638,45 +639,46 @@ def _show_answered(current: AuditFolder, facts: Record) -> None:
         )
 
 
-class Goals(NamedTuple):
-    """When the audit may stop, as the options say, and whether elusion is asked for."""
-
-    width: float | None
-    at_least: float | None
-    elusion: bool
-
-
-def _stopping(
+def _sequences(
     current: AuditFolder,
     material: Data,
     name: str,
     metrics: list[str],
-    goals: Goals,
+    width: float | None,
+    at_least: float | None,
     confidence: float,
+) -> list[Record]:
+    """Return intervals that hold at every look, and what they say of the goals, if any."""
+    from unmask import audit
+
+    if width is None and at_least is None:
+        return []
+    judged, records = current.answers.judgements(current.plan), []
+    for metric in metrics:
+        each = audit.sequence(
+            material.systems[name], material.labels, judged, metric, planned=current.plan.budget,
+            confidence=confidence,
+        )  # fmt: skip
+        low, high = each.interval
+        records.append(
+            {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
+             "confidence": confidence, "half_width": width, "at_least": at_least,
+             "stop_after": each.rows_until(half_width=width, at_least=at_least)}
+        )  # fmt: skip
+    return records
+
+
+def _elusion(
+    current: AuditFolder, material: Data, name: str, metrics: list[str], confidence: float
 ) -> Record:
-    """Return intervals that hold at every look, what they say of the goals, and what eluded all."""
+    """Return how many relevant labels nobody predicted, at most."""
     from unmask import audit
     from unmask.metrics.registry import split_measured
 
     top, judged = material.systems[name], current.answers.judgements(current.plan)
-    record: Record = {"sequences": [], "elusion": None}
-    if goals.width is not None or goals.at_least is not None:
-        for metric in metrics:
-            each = audit.sequence(
-                top, material.labels, judged, metric, planned=current.plan.budget,
-                confidence=confidence,
-            )  # fmt: skip
-            low, high = each.interval
-            record["sequences"].append(
-                {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
-                 "confidence": confidence, "half_width": goals.width, "at_least": goals.at_least,
-                 "stop_after": each.rows_until(half_width=goals.width, at_least=goals.at_least)}
-            )  # fmt: skip
-    if goals.elusion:
-        k = max(split_measured(metric)[1] or top.k for metric in metrics)
-        eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
-        record["elusion"] = {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
-    return record
+    k = max(split_measured(metric)[1] or top.k for metric in metrics)
+    eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
+    return {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
 
 
 def _propensities(labels: Path, material: Data, train: Path | None, described: str) -> Propensities:
@@ -700,16 +702,6 @@ def _propensities(labels: Path, material: Data, train: Path | None, described: s
     order = np.array([places[name] for name in material.label_names])
     values: Floats = np.asarray(getattr(p, "value", p), dtype=np.float64)[order]
     return values
-
-
-def _refuse_other_data(plan: AuditPlan, material: Data) -> None:
-    from unmask import audit
-
-    if audit.data_fingerprint(list(material.systems.values()), material.labels) != plan.fingerprint:
-        raise ValueError(
-            "these are not the labels and predictions that the plan was made from; name them with "
-            "--labels and --predictions if they have moved, or plan a new audit."
-        )
 
 
 def _record(

@@ -18,7 +18,6 @@ from unmask.cli.output import results, show_json, show_rows
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._typing import Floats
     from unmask.data import Dataset, Description
     from unmask.propensity import PropensityEstimate
 
@@ -52,7 +51,10 @@ def info(source: options.Source, columns: options.Columns, running: options.Runn
     )
     for name, d in described.items():
         _show_histogram(" ".join(filter(None, [name, "rows by number of labels"])), d)
-        _show_frequent(" ".join(filter(None, [name, "most frequent labels"])), datasets[name])
+        frequent = [(str(each["label"]), each["rows"]) for each in _frequent(datasets[name])]
+        if frequent:
+            title = " ".join(filter(None, [name, "most frequent labels"]))
+            show_rows(title, ["label", "rows"], frequent)
 
 
 def _read_as(dataset: Dataset) -> dict[str, object]:
@@ -71,12 +73,6 @@ def _frequent(dataset: Dataset, most: int = 10) -> list[dict[str, object]]:
     counts = np.bincount(dataset.labels.indices, minlength=len(dataset.label_names))
     order = np.argsort(-counts, kind="stable")[:most].tolist()
     return [{"label": dataset.label_names[j], "rows": int(counts[j])} for j in order]
-
-
-def _show_frequent(title: str, dataset: Dataset) -> None:
-    rows = [(str(each["label"]), each["rows"]) for each in _frequent(dataset)]
-    if rows:
-        show_rows(title, ["label", "rows"], rows)
 
 
 def _facts(d: Description) -> dict[str, object]:
@@ -161,21 +157,15 @@ def propensity(
     elif running.as_json:
         show_json({"model": propensity, "propensity": p})
     else:
-        _show_propensities(propensity, p, labels, dataset.label_names)
-
-
-def _show_propensities(
-    model: str, p: Floats, labels: sp.csr_array, names: tuple[str, ...] | None
-) -> None:
-    ranks = list(_from_head_to_tail(labels))
-    show_rows(
-        f"{model}: propensities of {len(p):,} labels",
-        ["rank of the label", *(["label"] if names else []), "rows", "p", "1/p"],
-        (
-            (f"{rank:,}", *([names[j]] if names else []), count, p[j], 1 / p[j])
-            for rank, j, count in ranks
-        ),
-    )
+        names = dataset.label_names
+        show_rows(
+            f"{propensity}: propensities of {len(p):,} labels",
+            ["rank of the label", *(["label"] if names else []), "rows", "p", "1/p"],
+            (
+                (f"{rank:,}", *([names[j]] if names else []), count, p[j], 1 / p[j])
+                for rank, j, count in _from_head_to_tail(labels)
+            ),
+        )
 
 
 def _from_head_to_tail(labels: sp.csr_array) -> Iterator[tuple[int, int, int]]:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from unmask._typing import Array, Floats, PropensityLike, Record
     from unmask.arrays import LabelSets, TopK
     from unmask.cli.inputs import EvaluatedRows
-    from unmask.data import Hierarchy
     from unmask.files.tables import Cell
     from unmask.metrics import Estimate, Ranking, Table, Tables
     from unmask.metrics.by_label import LabelCounts, LabelRankings
@@ -149,7 +148,10 @@ def evaluate(
     """
     import numpy as np
 
+    from unmask.metrics import compare as difference
     from unmask.metrics import evaluate as estimate
+    from unmask.metrics import sensitivity as sensitivities
+    from unmask.metrics.by_label import LabelCounts
     from unmask.metrics.request import Request
 
     rows = read_test(labels, train, options.Files(table=table), judgements)
@@ -188,9 +190,8 @@ def evaluate(
             predictions, table_ if pairs is None else pairs.noted(table_), observed, p
         )
         if models:
-            evaluation = replace(
-                evaluation, sensitivity=_under_models(first, observed, models, settings)
-            )
+            varied = sensitivities(first, observed, models, **settings)
+            evaluation = replace(evaluation, sensitivity=varied)
         if groups is not None:
             own = estimate(
                 first, observed, stated, groups=read_groups(groups, rows), hierarchy=tree,
@@ -198,9 +199,12 @@ def evaluate(
             )  # fmt: skip
             evaluation = replace(evaluation, groups=own)
         if compare:
-            evaluation = replace(
-                evaluation, differences=_differences(systems, observed, stated, settings, tree)
-            )
+            paired: Settings = {
+                **settings,
+                "estimators": [name for name in settings["estimators"] if name != "filtered"],
+            }
+            differences = difference(systems, observed, stated, hierarchy=tree, **paired)
+            evaluation = replace(evaluation, differences=differences)
         if compare and models is not None:
             around = models if sensitivity != "jain" else _jain_around(rows.trained)
             rankings = _rankings(systems, observed, around, evaluation.table, settings)
@@ -216,7 +220,10 @@ def evaluate(
         if per_label is not None:
             write_for_people(per_label, counts.columns(), "--per-label")
         if stored:
-            record |= _by_name(counts)
+            if isinstance(counts, LabelCounts):
+                record |= {"per_label": counts.to_dicts(), "places": counts.k}
+            else:
+                record |= {"label_rankings": counts.to_dicts()}
     if html is not None:
         write_page(html, [record])
     if running.as_json:
@@ -307,15 +314,6 @@ class Evaluation:
         }
 
 
-def _by_name(counts: LabelCounts | LabelRankings) -> dict[str, object]:
-    """Return the part of a record that is about labels by name."""
-    from unmask.metrics.by_label import LabelCounts
-
-    if isinstance(counts, LabelCounts):
-        return {"per_label": counts.to_dicts(), "places": counts.k}
-    return {"label_rankings": counts.to_dicts()}
-
-
 def with_judged(pairs: JudgedPairs | None, p: Propensities) -> Propensities:
     """Return propensities per entry where labels are verified; the doubt of an estimate is lost."""
     if pairs is None or not pairs.pairs.certain.any():
@@ -338,14 +336,6 @@ def _moves(evaluation: Evaluation) -> list[Move]:
     ]
 
 
-def _under_models(
-    top: Predicted, observed: sp.csr_array, models: Models, settings: Settings
-) -> Tables:
-    from unmask import metrics
-
-    return metrics.sensitivity(top, observed, models, **settings)
-
-
 def _curves(
     scores: Array, observed: sp.csr_array, p: Propensities, confidence: float
 ) -> dict[str, list[dict[str, float]]]:
@@ -355,21 +345,6 @@ def _curves(
     stated = getattr(p, "value", p)
     curves = [curve(scores, observed, each, confidence=confidence) for each in (None, stated)]
     return {each.estimator: each.to_dicts() for each in curves}
-
-
-def _differences(
-    systems: Mapping[str, Predicted],
-    observed: sp.csr_array,
-    p: Propensities,
-    settings: Settings,
-    tree: Hierarchy | None,
-) -> Tables:
-    """Every system against the first, by the estimators that can be paired over rows."""
-    from unmask import metrics
-
-    paired = [name for name in settings["estimators"] if name != "filtered"]
-    options: Settings = {**settings, "estimators": paired}
-    return metrics.compare(systems, observed, p, hierarchy=tree, **options)
 
 
 def _rankings(
@@ -506,7 +481,11 @@ def _show_moves(moves: Sequence[Move]) -> None:
     from unmask.metrics.claims import between
     from unmask.metrics.registry import GAMMAS
 
-    for title, own in _by_title(moves).items():
+    titles: dict[str, list[Move]] = {}
+    for move in moves:
+        title = f"how far the difference of {move.system} moves" if move.system else MOVES
+        titles.setdefault(title, []).append(move)
+    for title, own in titles.items():
         turning = any(each.sensitivity.turning for each in own)
         efforts = any(each.sensitivity.efforts for each in own)
         columns = ["metric", "number", *(f"p off by ≤ {gamma:g} ×" for gamma in GAMMAS)]
@@ -558,14 +537,6 @@ def _show_models(tables: Tables) -> None:
         for evidence in () if run is None else run.evidence[:1]:
             word = "refuted" if evidence.refutes else "doubtful"
             results.print(one_line(f"{name}: {word}: {evidence.sentence}"))
-
-
-def _by_title(moves: Sequence[Move]) -> dict[str, list[Move]]:
-    titles: dict[str, list[Move]] = {}
-    for each in moves:
-        title = f"how far the difference of {each.system} moves" if each.system else MOVES
-        titles.setdefault(title, []).append(each)
-    return titles
 
 
 def counts_of(
