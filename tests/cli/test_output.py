@@ -7,6 +7,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -62,6 +63,8 @@ def test_the_rate_of_work_is_shown_once_it_is_known(speed: float | None, text: s
 
 
 def test_json_has_no_number_that_is_not_one(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show_json({"a": np.array([1.0, np.nan]), "b": (np.float32(np.inf), 3), 4: None})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None, 3], "4": None}
     output.show_json({"a": [1, float("nan"), float("inf")], "b": "ü\x7f"})
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"a": [1, None, None], "b": "ü\x7f"}

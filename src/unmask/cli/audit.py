@@ -24,7 +24,7 @@ from unmask.cli.evaluate import (
     show_estimates,
 )
 from unmask.cli.inputs import EvaluatedRows, labels_of, read, read_systems, read_test
-from unmask.cli.options import ESTIMATES, READING, REQUEST, option
+from unmask.cli.options import REQUEST, option
 from unmask.cli.output import (
     command,
     one_line,
@@ -83,62 +83,23 @@ PLAN = options.Defaults("unmask.audit.plan")
 
 
 def plan(
-    budget: Annotated[int, option("How many rows or pairs can be judged.")],
-    output: Annotated[Path, option("Folder of the audit.", "--output", "-o")],
+    budget: int,
+    output: Annotated[Path, option(None, "--output", "-o")],
     running: options.Running,
-    labels: Annotated[
-        Path | None, options.file("File with the observed labels of the test rows.")
-    ] = None,
-    predictions: Annotated[
-        list[Path] | None, options.file("File with predictions; repeated for several systems.")
-    ] = None,
-    unit: Annotated[
-        str, option("rows (all labels of a row), or pairs (one label of one row).")
-    ] = PLAN.unit,
-    metrics: Annotated[
-        str | None, option("What is to be measured, such as P@5,R@5,micro-R@5; decides the pairs.")
-    ] = None,
-    text: Annotated[
-        str | None, option("Column of the labels' table that holds the text of every row.")
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        option(
-            "All labels that judges may choose: a file with one name per line, or a model. "
-            "Without it a table offers what it and the predictions name, which is not enough to "
-            "measure recall."
-        ),
-    ] = None,
-    train: Annotated[
-        Path | None, option("Training file, all of whose labels judges may choose.")
-    ] = None,
-    reveal: Annotated[
-        bool, option("Show judges what is observed and predicted.", "--reveal")
-    ] = False,
-    extend: Annotated[
-        bool, option("Add a wave of --budget more to the audit there.", "--extend")
-    ] = False,
-    design: Annotated[
-        str | None,
-        option("simple, stratified, pairs or two-phase; default: by unit.", topic=ESTIMATES),
-    ] = PLAN.design,
-    observed: Annotated[
-        str | None,
-        option(
-            "Pairs: take observed ones as true (free, the default), or judge a part of them "
-            "(sampled).",
-            topic=ESTIMATES,
-        ),
-    ] = PLAN.observed,
-    texts: Annotated[
-        Path | None, option("File with the text of every row, one line each.", topic=READING)
-    ] = None,
-    label_names: Annotated[
-        Path | None, option("File with the name of every label, one line each.", topic=READING)
-    ] = None,
-    ids: Annotated[
-        Path | None, option("File with the name of every row, one line each.", topic=READING)
-    ] = None,
+    labels: options.OptionalFile = None,
+    predictions: options.OptionalFiles = None,
+    unit: str = PLAN.unit,
+    metrics: str | None = None,
+    text: str | None = None,
+    vocabulary: Path | None = None,
+    train: Path | None = None,
+    reveal: bool = False,
+    extend: bool = False,
+    design: str | None = PLAN.design,
+    observed: str | None = PLAN.observed,
+    texts: Path | None = None,
+    label_names: Path | None = None,
+    ids: Path | None = None,
     seed: options.Seed = PLAN.seed,
 ) -> None:
     """Choose what to judge: rows or pairs, with known inclusion probabilities.
@@ -149,6 +110,48 @@ def plan(
     [dim]unmask audit plan --labels test.txt --predictions ours.txt --predictions theirs.txt \\
         --unit pairs --metrics P@5,micro-R@5 --budget 600 --texts texts.txt -o audit/[/]
     [dim]unmask audit plan --extend --budget 100 --seed 1 -o audit/[/]
+
+    Options
+    -------
+    budget
+        How many rows or pairs can be judged.
+    output
+        Folder of the audit.
+    labels
+        File with the observed labels of the test rows.
+    predictions
+        File with predictions; repeated for several systems.
+    unit
+        rows (all labels of a row), or pairs (one label of one row).
+    metrics
+        What is to be measured, such as P@5,R@5,micro-R@5; decides the pairs.
+    text
+        Column of the labels' table that holds the text of every row.
+    vocabulary
+        All labels that judges may choose: a file with one name per line, or a model. Without it a
+        table offers what it and the predictions name, which is not enough to measure recall.
+    train
+        Training file, all of whose labels judges may choose.
+    reveal
+        Show judges what is observed and predicted.
+    extend
+        Add a wave of --budget more to the audit there.
+
+    Estimates
+    ---------
+    design
+        simple, stratified, pairs or two-phase; default: by unit.
+    observed
+        Pairs: take observed ones as true (free, the default), or judge a part of them (sampled).
+
+    Reading files
+    -------------
+    texts
+        File with the text of every row, one line each.
+    label_names
+        File with the name of every label, one line each.
+    ids
+        File with the name of every row, one line each.
     """
     from unmask import audit
     from unmask.arrays.checks import one_of
@@ -382,18 +385,18 @@ def sheet(
     printing: options.Printing,
     output: options.Output,
     format: Annotated[
-        str | None,
-        option(
-            "csv, jsonl, label-studio or argilla; default: by the suffix of the file.",
-            "--for",
-            autocompletion=options.names("unmask.audit", "FORMATS"),
-        ),
+        str | None, option(None, "--for", autocompletion=options.names("unmask.audit", "FORMATS"))
     ] = None,
 ) -> None:
     """Write the questions for a spreadsheet or an annotation tool.
 
     [dim]unmask audit sheet audit/ -o sheet.csv[/]
     [dim]unmask audit sheet audit/ -o tasks.json --for label-studio[/]
+
+    Options
+    -------
+    format
+        csv, jsonl, label-studio or argilla; default: by the suffix of the file.
     """
     from unmask import audit
 
@@ -519,27 +522,15 @@ def estimate(
     folder: Folder,
     running: options.Running,
     answers: AnswerFiles = None,
-    metrics: Annotated[
-        str | None, option("Metrics, separated by commas; default: those of the plan.")
-    ] = None,
-    labels: Annotated[Path | None, option("File of observed labels, if it has moved.")] = None,
-    predictions: Annotated[
-        list[Path] | None, option("Files of predictions, if they have moved.")
-    ] = None,
+    metrics: str | None = None,
+    labels: Path | None = None,
+    predictions: list[Path] | None = None,
     train: options.Train = None,
-    propensity: Annotated[
-        str | None, option("Also estimate from these propensities, beside what is measured.")
-    ] = None,
+    propensity: str | None = None,
     adjudicator: Adjudicator = "",
-    until_width: Annotated[
-        float | None, option("Say whether the audit may stop: are metrics known to ± this?")
-    ] = None,
-    until_at_least: Annotated[
-        float | None, option("Say whether the audit may stop: are metrics certain to reach this?")
-    ] = None,
-    elusion: Annotated[
-        bool, option("Say how many relevant labels nobody predicted, at most.", "--elusion")
-    ] = False,
+    until_width: float | None = None,
+    until_at_least: float | None = None,
+    elusion: bool = False,
     confidence: options.Confidence = REQUEST.confidence,
     html: options.Html = None,
     seed: options.Seed = REQUEST.seed,
@@ -553,6 +544,23 @@ def estimate(
     [dim]unmask audit estimate audit/ --metrics R@5 --until-at-least 0.8 --elusion[/]
     [dim]unmask audit estimate audit/ --metrics P@5,R@5 --propensity jain --train train.txt \\
         --html result.html[/]
+
+    Options
+    -------
+    metrics
+        Metrics, separated by commas; default: those of the plan.
+    labels
+        File of observed labels, if it has moved.
+    predictions
+        Files of predictions, if they have moved.
+    propensity
+        Also estimate from these propensities, beside what is measured.
+    until_width
+        Say whether the audit may stop: are metrics known to ± this?
+    until_at_least
+        Say whether the audit may stop: are metrics certain to reach this?
+    elusion
+        Say how many relevant labels nobody predicted, at most.
     """
     from unmask import audit
     from unmask.metrics import compare, evaluate

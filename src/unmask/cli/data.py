@@ -112,29 +112,28 @@ def propensity(
     files: options.Files,
     running: options.Running,
     propensity: options.Propensity = "jain",
-    lowest: Annotated[
-        float | None, option("Raise lower propensities to this number, in (0, 1].")
-    ] = None,
-    audit: Annotated[
-        tuple[Path, Path] | None,
-        option("Estimate from two files: observed and complete labels of the same rows."),
-    ] = None,
-    annotations: Annotated[
-        tuple[Path, Path] | None,
-        option(
-            "Estimate from two files: independent annotations of the same rows, the first "
-            "of them made like the source."
-        ),
-    ] = None,
+    lowest: float | None = None,
+    audit: tuple[Path, Path] | None = None,
+    annotations: tuple[Path, Path] | None = None,
     seed: options.Seed = 0,
-    output: Annotated[
-        Path | None, option("Write one propensity per line; an estimate as JSON.", "--output", "-o")
-    ] = None,
+    output: Annotated[Path | None, option(None, "--output", "-o")] = None,
 ) -> None:
     """Compute the propensity of every label from training labels, or estimate it from an audit.
 
     [dim]unmask propensity train.txt.gz --propensity jain:AmazonCat-13K -o propensity.txt[/]
     [dim]unmask propensity train.txt.gz --audit seen.txt complete.txt -o estimate.json[/]
+
+    Options
+    -------
+    lowest
+        Raise lower propensities to this number, in (0, 1].
+    audit
+        Estimate from two files: observed and complete labels of the same rows.
+    annotations
+        Estimate from two files: independent annotations of the same rows, the first of them made
+        like the source.
+    output
+        Write one propensity per line; an estimate as JSON.
     """
     from unmask import propensity as models
     from unmask.files import is_standard_output
@@ -281,20 +280,10 @@ def convert(
             ".parquet; .gz and .zst compress."
         ),
     ] = None,
-    output: Annotated[Path | None, option("The same, said as an option.", "--output", "-o")] = None,
-    to: Annotated[
-        str | None,
-        option(
-            "Format to write, when the ending does not say it: labels, features, annif …",
-            autocompletion=options.names("unmask.data.writing", "WRITERS"),
-        ),
-    ] = None,
-    base: Annotated[
-        int | None, option("What the file counts labels and features from, 0 or 1.")
-    ] = None,
-    vocabulary: Annotated[
-        Path | None, option("Vocabulary (CSV, TSV or Turtle) that names labels given as URIs.")
-    ] = None,
+    output: Annotated[Path | None, option(None, "--output", "-o")] = None,
+    to: Annotated[str | None, options.choice("unmask.data.writing", "WRITERS")] = None,
+    base: int | None = None,
+    vocabulary: Path | None = None,
 ) -> None:
     """Write a data set in another format or compression; what the format cannot hold is said.
 
@@ -303,6 +292,17 @@ def convert(
 
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
+
+    Options
+    -------
+    output
+        The same, said as an option.
+    to
+        Format to write, when the ending does not say it: labels, features, annif …
+    base
+        What the file counts labels and features from, 0 or 1.
+    vocabulary
+        Vocabulary (CSV, TSV or Turtle) that names labels given as URIs.
     """
     from unmask import data
     from unmask.files import is_standard_output

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.text import Text
 
 from unmask.cli import options
 from unmask.cli.inputs import read_labels
-from unmask.cli.options import option
 from unmask.cli.output import command, one_line, progress_console, results, show_json, write_page
 
 if TYPE_CHECKING:
@@ -24,24 +23,10 @@ def diagnose(
     files: options.Files,
     running: options.Running,
     propensity: options.Propensity = "jain",
-    train: Annotated[
-        Path | None, options.file("Training file for the propensities; default: the file itself.")
-    ] = None,
-    audit: Annotated[
-        tuple[Path, Path] | None,
-        option("Two files with the observed and the complete labels of the same rows."),
-    ] = None,
-    predictions: Annotated[
-        Path | None,
-        options.file("Predictions of the same rows, whose metrics are put to the test too."),
-    ] = None,
-    scores: Annotated[
-        Path | None,
-        option(
-            "Predictions of the audited rows: are labels that the model finds obvious kept "
-            "more often? Needs --audit."
-        ),
-    ] = None,
+    train: options.OptionalFile = None,
+    audit: tuple[Path, Path] | None = None,
+    predictions: options.OptionalFile = None,
+    scores: Path | None = None,
     html: options.Html = None,
     seed: options.Seed = DIAGNOSE.seed,
 ) -> None:
@@ -49,6 +34,18 @@ def diagnose(
 
     [dim]unmask diagnose train.txt.gz --propensity jain:AmazonCat-13K[/]
     [dim]unmask diagnose train.txt.gz --audit seen.txt complete.txt --html diagnosis.html[/]
+
+    Options
+    -------
+    train
+        Training file for the propensities; default: the file itself.
+    audit
+        Two files with the observed and the complete labels of the same rows.
+    predictions
+        Predictions of the same rows, whose metrics are put to the test too.
+    scores
+        Predictions of the audited rows: are labels that the model finds obvious kept more often?
+        Needs --audit.
     """
     from unmask import diagnosis
     from unmask import propensity as models

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
 from unmask._text import visible
 from unmask.cli import options
 from unmask.cli.inputs import after_judgements, read_systems, read_test, with_ancestors
-from unmask.cli.options import ESTIMATES, PAGES, REQUEST, option
+from unmask.cli.options import ESTIMATES, REQUEST, option
 from unmask.cli.output import (
     command,
     one_line,
@@ -51,86 +51,30 @@ MOVES = "how far conditional numbers move if propensities are off, or labels of 
 
 def evaluate(
     labels: options.Labels,
-    predictions: Annotated[Path, options.file("File with the predictions, label:score.")],
+    predictions: options.File,
     running: options.Running,
     train: options.Train = None,
     propensity: options.Propensity = "jain",
-    complete: Annotated[
-        bool, option("No label is missing: short for --propensity constant:1.", "--complete")
-    ] = False,
-    metrics: Annotated[
-        str, option("Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.")
-    ] = "P@1,P@3,P@5,R@1,R@3,R@5,nDCG@5,PSP@1,PSP@3,PSP@5",
+    complete: bool = False,
+    metrics: str = "P@1,P@3,P@5,R@1,R@3,R@5,nDCG@5,PSP@1,PSP@3,PSP@5",
     estimators: Annotated[
-        str,
-        option(
-            "Estimators, separated by commas; each is used where it applies.",
-            autocompletion=options.names("unmask.metrics", "ESTIMATORS", several=True),
-        ),
+        str, options.choice("unmask.metrics", "ESTIMATORS", several=True)
     ] = "vanilla,unbiased,deconvolved,normalized",
-    compare: Annotated[
-        list[Path] | None,
-        option("Predictions of another system on the same rows; may be repeated."),
-    ] = None,
-    threshold: Annotated[
-        str | None,
-        option(
-            "Read predictions as sets, of the labels whose score is at least this: a number, "
-            "or a file of `unmask threshold`. Without it a list is a set as it is."
-        ),
-    ] = None,
-    groups: Annotated[
-        Path | None,
-        option(
-            "Also by group of rows: a file with the group of every row on a line of its own, "
-            "or lines id, tab, group."
-        ),
-    ] = None,
+    compare: list[Path] | None = None,
+    threshold: str | None = None,
+    groups: Path | None = None,
     html: options.Html = None,
-    dataset: Annotated[
-        str | None,
-        option(
-            "Short for --propensity jain:DATASET.", autocompletion=options.presets, topic=ESTIMATES
-        ),
-    ] = None,
+    dataset: Annotated[str | None, option(autocompletion=options.presets)] = None,
     confidence: options.Confidence = REQUEST.confidence,
     interval: Annotated[str, option(topic=ESTIMATES)] = REQUEST.interval,
-    sensitivity: Annotated[
-        str | None,
-        option(
-            "Also evaluate under other propensities: powers (p^γ) or jain (other a and b). "
-            "With --compare: does the order of the systems survive?",
-            autocompletion=options.names("unmask.cli.evaluate", "MODELS"),
-            topic=ESTIMATES,
-        ),
-    ] = None,
-    no_sensitivity: Annotated[
-        bool,
-        option(
-            "Do not say how far conditional numbers move if propensities are off by a factor, "
-            "or labels of a row go missing together.",
-            "--no-sensitivity",
-            topic=ESTIMATES,
-        ),
-    ] = False,
+    sensitivity: Annotated[str | None, options.choice("unmask.cli.evaluate", "MODELS")] = None,
+    no_sensitivity: bool = False,
     judgements: options.Judgements = None,
     table: options.TableSettings = None,
-    hierarchy: Annotated[
-        Path | None,
-        option(
-            "Evaluate labels with all their ancestors: OBO, SKOS in Turtle, or lines child, "
-            "tab, parent.",
-            topic=ESTIMATES,
-        ),
-    ] = None,
-    per_label: Annotated[
-        Path | None,
-        option(
-            "Also write a table with a line per label: .csv, .tsv, .jsonl, .parquet.", topic=PAGES
-        ),
-    ] = None,
+    hierarchy: Path | None = None,
+    per_label: Path | None = None,
     seed: options.Seed = REQUEST.seed,
-    as_csv: Annotated[bool, option("Print CSV instead of a table.", "--csv", topic=PAGES)] = False,
+    as_csv: Annotated[bool, option(None, "--csv")] = False,
 ) -> None:
     """Estimate ranking metrics from incomplete labels, with intervals and a verdict on each.
 
@@ -145,6 +89,45 @@ def evaluate(
          --metrics micro-F1,macro-F1 --threshold 0.5 --groups years.txt[/]
     [dim]unmask evaluate --labels test.txt --predictions scores.npy --train train.txt \\
          --metrics mAP,macro-AUC,Fmax --html page.html[/]
+
+    Options
+    -------
+    predictions
+        File with the predictions, label:score.
+    complete
+        No label is missing: short for --propensity constant:1.
+    metrics
+        Metrics, separated by commas, such as P@1,R@5,nDCG@5,PSP@3.
+    estimators
+        Estimators, separated by commas; each is used where it applies.
+    compare
+        Predictions of another system on the same rows; may be repeated.
+    threshold
+        Read predictions as sets, of the labels whose score is at least this: a number, or a file of
+        `unmask threshold`. Without it a list is a set as it is.
+    groups
+        Also by group of rows: a file with the group of every row on a line of its own, or lines id,
+        tab, group.
+
+    Estimates
+    ---------
+    dataset
+        Short for --propensity jain:DATASET.
+    sensitivity
+        Also evaluate under other propensities: powers (p^γ) or jain (other a and b). With
+        --compare: does the order of the systems survive?
+    no_sensitivity
+        Do not say how far conditional numbers move if propensities are off by a factor, or labels
+        of a row go missing together.
+    hierarchy
+        Evaluate labels with all their ancestors: OBO, SKOS in Turtle, or lines child, tab, parent.
+
+    Pages and files
+    ---------------
+    per_label
+        Also write a table with a line per label: .csv, .tsv, .jsonl, .parquet.
+    as_csv
+        Print CSV instead of a table.
     """
     import numpy as np
 

@@ -11,7 +11,6 @@ import typer
 from unmask.cli import options
 from unmask.cli.evaluate import write_for_people
 from unmask.cli.inputs import labels_of, read, with_judgements
-from unmask.cli.options import PAGES, option
 from unmask.cli.output import (
     messages,
     one_line,
@@ -46,30 +45,14 @@ def missing(
     output: options.Output,
     columns: options.Columns,
     running: options.Running,
-    top: Annotated[int, option("How many findings to list.")] = FIND.top,
+    top: int = FIND.top,
     propensity: options.Propensity = "jain",
-    rounds: Annotated[
-        int,
-        option(
-            "How often the model is trained again on parts of the rows to score the others; "
-            "0 takes its scores as they are, for rows that it has not seen."
-        ),
-    ] = 2,
-    suspicious: Annotated[
-        bool, option("List observed labels that are probably wrong.", "--suspicious")
-    ] = False,
-    page: Annotated[
-        Path | None, option("Also write a page on which a person judges the findings.")
-    ] = None,
-    label_studio: Annotated[
-        Path | None, option("Also write the findings as tasks for Label Studio.", topic=PAGES)
-    ] = None,
-    argilla: Annotated[
-        Path | None, option("Also write the findings as records for Argilla.", topic=PAGES)
-    ] = None,
-    check: Annotated[
-        bool, option("Hide 10 % more labels and see how many are found again.", "--check")
-    ] = False,
+    rounds: int = 2,
+    suspicious: bool = False,
+    page: Path | None = None,
+    label_studio: Path | None = None,
+    argilla: Path | None = None,
+    check: bool = False,
     judgements: options.Judgements = None,
     seed: options.Seed = 0,
 ) -> None:
@@ -80,6 +63,27 @@ def missing(
     [dim]unmask missing model train.csv --text text -o findings.csv --top 1000[/]
     [dim]unmask missing model train.txt.gz -o findings.csv --page judge.html[/]
     [dim]unmask missing model new.txt.gz -o findings.csv --rounds 0 --suspicious[/]
+
+    Options
+    -------
+    top
+        How many findings to list.
+    rounds
+        How often the model is trained again on parts of the rows to score the others; 0 takes its
+        scores as they are, for rows that it has not seen.
+    suspicious
+        List observed labels that are probably wrong.
+    page
+        Also write a page on which a person judges the findings.
+    check
+        Hide 10 % more labels and see how many are found again.
+
+    Pages and files
+    ---------------
+    label_studio
+        Also write the findings as tasks for Label Studio.
+    argilla
+        Also write the findings as records for Argilla.
     """
     from unmask import audit, pages
     from unmask import missing as room
@@ -214,17 +218,20 @@ def complete(
     output: options.Output,
     columns: options.Columns,
     running: options.Running,
-    answers: Annotated[
-        list[Path] | None, option("Answers: of the judging page, a sheet, Label Studio or Argilla.")
-    ] = None,
-    threshold: Annotated[
-        float | None, option("Also fill in what nobody judged, from this probability on.")
-    ] = None,
+    answers: list[Path] | None = None,
+    threshold: float | None = None,
 ) -> None:
     """Add labels that people confirmed to the data; NAME-provenance.csv says where each is from.
 
     [dim]unmask complete train.csv findings.review.json --answers answers.json -o repaired.csv[/]
     [dim]unmask complete train.csv findings.review.json --threshold 0.95 -o repaired.csv[/]
+
+    Options
+    -------
+    answers
+        Answers: of the judging page, a sheet, Label Studio or Argilla.
+    threshold
+        Also fill in what nobody judged, from this probability on.
     """
     from unmask import audit
     from unmask import missing as room

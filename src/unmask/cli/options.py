@@ -1,9 +1,10 @@
 """Options that several commands share, where defaults come from, and what `--help` shows first.
 
 Defaults and help stand with the library: `RECIPE.C` is the default of the field `C` of a recipe,
-and the field's help is the option's. A parameter of a command that is a record, such as `Columns`,
-makes an option of each of its fields (`spread`). Registries of the library, which the shell
-completes, and records are imported only when somebody asks.
+and the field's help is the option's; other help stands in the docstring of a command, below the
+topic of the option. A parameter of a command that is a record, such as `Columns`, makes an option
+of each of its fields (`spread`). Registries of the library, which the shell completes, and records
+are imported only when somebody asks.
 
 An option with a topic (`rich_help_panel`) is shown by `--help-all`; the others open the help.
 """
@@ -11,13 +12,15 @@ An option with a topic (`rich_help_panel`) is shown by `--help-all`; the others 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -161,20 +164,32 @@ def models(incomplete: str) -> list[str]:
 
 
 def spread(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command whose parameters that are records became an option for each field."""
+    """Return a command with an option for each parameter, and for each field of a record.
+
+    Help stands in sections of the docstring, whose headings are the topics of the options.
+    """
     signature = inspect.signature(function, eval_str=True)
+    summary, help_of = _sections(function)
     records: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
     spread_out = [_HELP_ALL]
     for each in signature.parameters.values():
         if not is_dataclass(each.annotation):
-            parameters.append(each.replace(kind=each.KEYWORD_ONLY))
+            parameters.append(_documented(each.replace(kind=each.KEYWORD_ONLY), help_of))
             continue
         records[each.name] = each.annotation
         hints = get_type_hints(each.annotation, include_extras=True)
+        for kind in reversed(inspect.getmro(records[each.name])[:-1]):
+            help_of = help_of | _sections(kind)[1]
         spread_out += [
-            inspect.Parameter(
-                one.name, each.KEYWORD_ONLY, default=one.default, annotation=hints[one.name]
+            _documented(
+                each.replace(
+                    name=one.name,
+                    default=one.default,
+                    annotation=hints[one.name],
+                    kind=each.KEYWORD_ONLY,
+                ),
+                help_of,
             )
             for one in fields(each.annotation)
         ]
@@ -188,9 +203,36 @@ def spread(function: Callable[..., Any]) -> Callable[..., Any]:
             values[name] = record(**{one.name: values.pop(one.name) for one in fields(record)})
         return function(**values)
 
+    run.__doc__ = summary
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
+
+
+def _sections(documented: Any) -> tuple[str, dict[str, tuple[str, str | None]]]:
+    """Return what a docstring says before its sections, and help and topic of each option."""
+    summary, *rest = re.split(r"(?m)\n+^(\w[\w ]*)\n-{3,}\n", inspect.getdoc(documented) or "")
+    options: dict[str, tuple[str, str | None]] = {}
+    for topic, text in zip(rest[::2], rest[1::2], strict=True):
+        for name, words in re.findall(r"(?m)^(\w+)\n((?: {4}.*(?:\n|$))+)", text):
+            options[name] = " ".join(words.split()), None if topic == "Options" else topic
+    return summary, options
+
+
+def _documented(
+    parameter: inspect.Parameter, help_of: Mapping[str, tuple[str, str | None]]
+) -> inspect.Parameter:
+    """Return a parameter whose option has the help and the topic that the docstring says."""
+    if parameter.name not in help_of:
+        return parameter
+    annotated = get_origin(parameter.annotation) is Annotated
+    kind, made = get_args(parameter.annotation) if annotated else (parameter.annotation, option())
+    made = copy(made)
+    made.help, made.rich_help_panel = help_of[parameter.name]
+    unnamed = made.default is ... and not made.param_decls
+    if kind is bool and parameter.default is False and unnamed:
+        made.param_decls = (f"--{parameter.name.replace('_', '-')}",)
+    return parameter.replace(annotation=Annotated[kind, made])
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -219,9 +261,15 @@ def option(help: str | None = None, *names: str, topic: str | None = None, **mor
     return typer.Option(*names, help=help, rich_help_panel=topic, **more)
 
 
-def file(help: str, *, topic: str | None = None) -> Any:
-    """Return an option for files that have to exist."""
-    return option(help, topic=topic, callback=existing)
+def choice(module: str, registry: str, *others: str, several: bool = False) -> Any:
+    """Return an option whose values the shell completes from a registry and `others`."""
+    return option(autocompletion=names(module, registry, *others, several=several))
+
+
+File = Annotated[Path, option(callback=existing)]
+OptionalFile = Annotated[Path | None, option(callback=existing)]
+OptionalFiles = Annotated[list[Path] | None, option(callback=existing)]
+"""Files that have to exist."""
 
 
 def _use_threads(count: int | None) -> int | None:
@@ -249,16 +297,22 @@ def _page_file(path: Path | None) -> Path | None:
 Source = Annotated[
     Path, typer.Argument(help="A data file, or a folder that holds one.", callback=existing)
 ]
-Labels = Annotated[Path, file("File with the observed labels of the test rows.")]
+Labels = Annotated[
+    Path, option("File with the observed labels of the test rows.", callback=existing)
+]
 Judgements = Annotated[
     Path | None,
-    file(
+    option(
         "Pairs of row and label that are verified or ignored: lines `row label` are ignored; "
         "or a table row (or id), label, judgement (positive, negative, ignore).",
         topic=READING,
+        callback=existing,
     ),
 ]
-Train = Annotated[Path | None, file("Training file, from whose labels propensities are computed.")]
+Train = Annotated[
+    Path | None,
+    option("Training file, from whose labels propensities are computed.", callback=existing),
+]
 Propensity = Annotated[
     str,
     option(
@@ -308,20 +362,18 @@ def table_columns(table: Sequence[str] | None, **columns: str | None) -> dict[st
 
 @dataclass(frozen=True)
 class Files:
-    """Options that say how the source is read."""
+    """Options that say how the source is read.
 
-    part: Annotated[
-        str | None,
-        option("Which part of a folder to read, for example train or test.", topic=READING),
-    ] = None
-    format: Annotated[
-        str | None,
-        option(
-            "File format, when it should not be found from the content.",
-            autocompletion=names("unmask.data", "FORMATS"),
-            topic=READING,
-        ),
-    ] = None
+    Reading files
+    -------------
+    part
+        Which part of a folder to read, for example train or test.
+    format
+        File format, when it should not be found from the content.
+    """
+
+    part: str | None = None
+    format: Annotated[str | None, option(autocompletion=names("unmask.data", "FORMATS"))] = None
     table: TableSettings = None
 
     @property
@@ -338,54 +390,57 @@ class Files:
 
 @dataclass(frozen=True)
 class Texts(Files):
-    """Options for a source whose rows have texts and ids."""
+    """Options for a source whose rows have texts and ids.
 
-    text: Annotated[
-        str | None, option("Column or columns of texts in a table, separated by commas.")
-    ] = None
-    id: Annotated[
-        str | None, option("Column of ids in a table; default: id, doc_id …", topic=READING)
-    ] = None
+    Options
+    -------
+    text
+        Column or columns of texts in a table, separated by commas.
+
+    Reading files
+    -------------
+    id
+        Column of ids in a table; default: id, doc_id …
+    """
+
+    text: str | None = None
+    id: str | None = None
 
 
 @dataclass(frozen=True)
 class Columns(Texts):
-    """Options for a source whose rows have texts, ids and labels."""
+    """Options for a source whose rows have texts, ids and labels.
 
-    labels: Annotated[
-        str | None,
-        option(
-            "Column of labels in a table, or columns of 0 and 1, separated by commas; "
-            "default: labels, tags …"
-        ),
-    ] = None
+    Options
+    -------
+    labels
+        Column of labels in a table, or columns of 0 and 1, separated by commas; default: labels,
+        tags …
+    """
+
+    labels: str | None = None
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Options that say where tasks run."""
+    """Options that say where tasks run.
 
-    scheduler: Annotated[
-        str | None,
-        option(
-            "Run on a Dask cluster: tcp://HOST:PORT, tls://HOST:PORT, or local:N for N "
-            "processes here.",
-            topic=CLUSTER,
-        ),
-    ] = None
-    tls_ca_file: Annotated[
-        Path | None,
-        option("For tls://: PEM file of the authority that signs certificates.", topic=CLUSTER),
-    ] = None
-    tls_cert: Annotated[
-        Path | None, option("For tls://: PEM file of our certificate.", topic=CLUSTER)
-    ] = None
-    tls_key: Annotated[
-        Path | None,
-        option(
-            "For tls://: PEM file of its key; default: in the file of --tls-cert.", topic=CLUSTER
-        ),
-    ] = None
+    On a cluster
+    ------------
+    scheduler
+        Run on a Dask cluster: tcp://HOST:PORT, tls://HOST:PORT, or local:N for N processes here.
+    tls_ca_file
+        For tls://: PEM file of the authority that signs certificates.
+    tls_cert
+        For tls://: PEM file of our certificate.
+    tls_key
+        For tls://: PEM file of its key; default: in the file of --tls-cert.
+    """
+
+    scheduler: str | None = None
+    tls_ca_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
 
     @property
     def backend(self) -> Backend:
@@ -407,19 +462,21 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Printing:
-    """Options that say what is printed."""
+    """Options that say what is printed.
 
-    as_json: Annotated[bool, option("Print JSON instead of a table.", "--json")] = False
-    quiet: Annotated[
-        bool,
-        option(
-            "No progress; only results and errors.",
-            "--quiet",
-            "-q",
-            callback=_set_quiet,
-            topic=RUNNING,
-        ),
-    ] = False
+    Options
+    -------
+    as_json
+        Print JSON instead of a table.
+
+    Running
+    -------
+    quiet
+        No progress; only results and errors.
+    """
+
+    as_json: Annotated[bool, option(None, "--json")] = False
+    quiet: Annotated[bool, option(None, "--quiet", "-q", callback=_set_quiet)] = False
 
     def show(self, title: str, facts: Mapping[str, object]) -> None:
         """Print names and values, or JSON of them."""
@@ -428,12 +485,15 @@ class Printing:
 
 @dataclass(frozen=True)
 class Running(Printing):
-    """Options of every command that computes."""
+    """Options of every command that computes.
 
-    threads: Annotated[
-        int | None,
-        option("Threads to use; default: one per core.", callback=_use_threads, topic=RUNNING),
-    ] = None
+    Running
+    -------
+    threads
+        Threads to use; default: one per core.
+    """
+
+    threads: Annotated[int | None, option(callback=_use_threads)] = None
 
 
 def changed(context: typer.Context, **settings: object) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.inputs import features_of, read, with_judgements
-from unmask.cli.options import option
 from unmask.cli.output import progress_console
 from unmask.cli.train import RANKED_BY
 
@@ -34,16 +33,11 @@ def predict(
     columns: options.Texts,
     cluster: options.Cluster,
     running: options.Running,
-    k: Annotated[int, option("Labels per row.")] = 5,
+    k: int = 5,
     judgements: options.Judgements = None,
-    rank_by: Annotated[
-        str | None,
-        option("score, or probability/propensity; default: as the model was tuned, else score."),
-    ] = None,
-    propensity: Annotated[
-        Path | None, option("Propensity file, for probability/propensity.")
-    ] = None,
-    beam: Annotated[int, option("Leaf nodes of a tree that a row keeps.")] = SEARCH.beam,
+    rank_by: str | None = None,
+    propensity: Path | None = None,
+    beam: int = SEARCH.beam,
 ) -> None:
     """Write the best k labels of every row to a file.
 
@@ -53,6 +47,17 @@ def predict(
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
+
+    Options
+    -------
+    k
+        Labels per row.
+    rank_by
+        score, or probability/propensity; default: as the model was tuned, else score.
+    propensity
+        Propensity file, for probability/propensity.
+    beam
+        Leaf nodes of a tree that a row keeps.
     """
     from unmask import linear, predictions, tree
     from unmask import models as kinds

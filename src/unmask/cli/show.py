@@ -32,12 +32,17 @@ MISSING = (
 
 def demo(
     running: options.Running,
-    output: Annotated[Path, option("Folder for the page.", "--output", "-o")] = Path("unmask-demo"),
+    output: Annotated[Path, option(None, "--output", "-o")] = Path("unmask-demo"),
     seed: options.Seed = 0,
 ) -> None:
     """Make data with known truth, hide labels, train, evaluate, and write a page about it.
 
     [dim]unmask demo[/]
+
+    Options
+    -------
+    output
+        Folder for the page.
     """
     from unmask import demo as library
     from unmask import pages
@@ -144,36 +149,32 @@ def reproduce(
     name: Annotated[
         str, typer.Argument(help="A study, or all.", autocompletion=_complete("STUDIES", "all"))
     ] = "all",
-    size: Annotated[
-        str, option("tiny, small or paper.", autocompletion=_complete("SIZES"))
-    ] = "small",
+    size: Annotated[str, option(autocompletion=_complete("SIZES"))] = "small",
     seed: options.Seed = 0,
-    data: Annotated[
-        Path | None,
-        option(
-            "Folder with real data sets, for studies that use them; without it, rows in the "
-            "output folder are drawn, or made-up data measured."
-        ),
-    ] = None,
-    output: Annotated[Path, option("Folder for rows, figures and pages.", "--output", "-o")] = Path(
-        "unmask-results"
-    ),
-    losses: Annotated[
-        str | None,
-        option(
-            "For the study training: only these losses, separated by commas.",
-            autocompletion=_complete("LOSSES"),
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, option("Keep what is done, or measure it again.", "--resume/--restart")
-    ] = True,
+    data: Path | None = None,
+    output: Annotated[Path, option(None, "--output", "-o")] = Path("unmask-results"),
+    losses: Annotated[str | None, option(autocompletion=_complete("LOSSES"))] = None,
+    resume: Annotated[bool, option(None, "--resume/--restart")] = True,
 ) -> None:
     """Run a study of the paper and write its rows, figures and page; what is done is not redone.
 
     [dim]unmask reproduce recall-simulation[/]
     [dim]unmask reproduce all --size paper --data datasets/ -o results[/]
     [dim]unmask reproduce training --losses ova-bce,pal-n-cce --data datasets/[/]
+
+    Options
+    -------
+    size
+        tiny, small or paper.
+    data
+        Folder with real data sets, for studies that use them; without it, rows in the output folder
+        are drawn, or made-up data measured.
+    output
+        Folder for rows, figures and pages.
+    losses
+        For the study training: only these losses, separated by commas.
+    resume
+        Keep what is done, or measure it again.
     """
     from unmask import pages, parallel
     from unmask.arrays import checks

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 from unmask.cli import options
 from unmask.cli.evaluate import dense_scores, propensities_of, refuse_without_training
 from unmask.cli.inputs import read_systems, read_test
-from unmask.cli.options import ESTIMATES, option
 from unmask.cli.output import progress_console, results, show_facts, show_json
 
 if TYPE_CHECKING:
@@ -20,37 +18,18 @@ FIT = options.Defaults("unmask.thresholds.fit")
 
 
 def threshold(
-    labels: Annotated[Path, options.file("File with the observed labels of the rows.")],
-    predictions: Annotated[
-        Path, options.file("File with the scores of their labels, of any system.")
-    ],
+    labels: options.File,
+    predictions: options.File,
     output: options.Output,
     running: options.Running,
     train: options.Train = None,
     propensity: options.Propensity = "jain",
-    metric: Annotated[
-        str,
-        option(
-            "micro-F1, macro-F1, 'F1 per label' or cost.",
-            autocompletion=options.names("unmask.thresholds", "METRICS"),
-        ),
-    ] = FIT.metric,
-    per: Annotated[
-        str | None, option("Who has a threshold: all, label or band; default: as the metric.")
-    ] = FIT.per,
-    bands: Annotated[
-        int, option("With --per band: bands of labels of like frequency.", topic=ESTIMATES)
-    ] = 3,
-    prior: Annotated[
-        float,
-        option(
-            "Observed rows of every label that fitted probabilities count as; "
-            "inf: the plug-in rule.",
-            topic=ESTIMATES,
-        ),
-    ] = FIT.prior,
-    wrong: Annotated[float, option("For cost: of a wrong prediction.")] = 1.0,
-    missing: Annotated[float, option("For cost: of a missing prediction.")] = 1.0,
+    metric: Annotated[str, options.choice("unmask.thresholds", "METRICS")] = FIT.metric,
+    per: str | None = FIT.per,
+    bands: int = 3,
+    prior: float = FIT.prior,
+    wrong: float = 1.0,
+    missing: float = 1.0,
     table: options.TableSettings = None,
 ) -> None:
     """Choose thresholds on rows with missing labels; `unmask evaluate --threshold` applies them.
@@ -61,6 +40,28 @@ def threshold(
          --metric macro-F1 -o cut.json[/]
     [dim]unmask evaluate --labels test.txt --predictions test-scores.txt --train train.txt \\
          --metrics micro-F1,macro-F1 --threshold cut.json[/]
+
+    Options
+    -------
+    labels
+        File with the observed labels of the rows.
+    predictions
+        File with the scores of their labels, of any system.
+    metric
+        micro-F1, macro-F1, 'F1 per label' or cost.
+    per
+        Who has a threshold: all, label or band; default: as the metric.
+    wrong
+        For cost: of a wrong prediction.
+    missing
+        For cost: of a missing prediction.
+
+    Estimates
+    ---------
+    bands
+        With --per band: bands of labels of like frequency.
+    prior
+        Observed rows of every label that fitted probabilities count as; inf: the plug-in rule.
     """
     from unmask import thresholds
 

@@ -16,7 +16,7 @@ import typer
 
 from unmask.cli import options
 from unmask.cli.inputs import features_of, labels_of, read, with_judgements
-from unmask.cli.options import RECIPE, RUNNING, TRAINING, TREE, option
+from unmask.cli.options import RECIPE, TRAINING, TREE, option
 from unmask.cli.output import bar, command, progress_console, show_facts, show_json, warn
 
 if TYPE_CHECKING:
@@ -56,56 +56,19 @@ def train(
     columns: options.Columns,
     cluster: options.Cluster,
     running: options.Running,
-    output: Annotated[Path | None, option("Folder for the model.", "--output", "-o")] = None,
-    model: Annotated[
-        str,
-        option(
-            "linear (one-vs-all or softmax), tree (for very many labels), or auto: a tree "
-            "from 20,000 labels on.",
-            autocompletion=options.names("unmask.cli.train", "KINDS"),
-        ),
-    ] = "auto",
+    output: Annotated[Path | None, option(None, "--output", "-o")] = None,
+    model: Annotated[str, options.choice("unmask.cli.train", "KINDS")] = "auto",
     loss: Annotated[
-        str, option(autocompletion=options.names("unmask.models.one_vs_all", "SOLVERS", "softmax"))
+        str, options.choice("unmask.models.one_vs_all", "SOLVERS", "softmax")
     ] = RECIPE.loss,
     correction: Annotated[
-        str | None,
-        option(
-            "vanilla, unbiased, bound, empirical_bayes, tempered; completed or likelihood "
-            "with logistic. Default: the one for the loss where --propensity is given, else "
-            "vanilla.",
-            autocompletion=options.names(
-                "unmask.weights", "CORRECTIONS", "completed", "likelihood"
-            ),
-        ),
+        str | None, options.choice("unmask.weights", "CORRECTIONS", "completed", "likelihood")
     ] = None,
-    propensity: Annotated[
-        str | None,
-        option(
-            "jain, jain:a,b, jain:DATASET, constant:p, inverse_linear:head,tail, or a file "
-            "with one number per label; a correction without it takes jain.",
-            autocompletion=options.models,
-        ),
-    ] = None,
-    tune: Annotated[
-        str | None,
-        option(
-            "Choose loss, correction, ranking and C for a metric on true labels, such as R@5.",
-            metavar="METRIC",
-        ),
-    ] = None,
+    propensity: Annotated[str | None, option(autocompletion=options.models)] = None,
+    tune: Annotated[str | None, option(metavar="METRIC")] = None,
     cost: Annotated[float, option(None, "--C")] = RECIPE.C,
-    tfidf: Annotated[
-        bool,
-        option(
-            "Turn word counts into tf-idf first, as DiSMEC does; not for features that are "
-            "weighted already. Texts are always turned into it.",
-            "--tfidf",
-        ),
-    ] = False,
-    plan: Annotated[
-        bool, option("Only say what it would take: memory, tasks, time, size.", "--plan")
-    ] = False,
+    tfidf: bool = False,
+    plan: bool = False,
     reduction: Annotated[str, option(topic=TRAINING)] = RECIPE.reduction,
     normalized: Annotated[bool, option(None, "--normalized", topic=TRAINING)] = RECIPE.normalized,
     l2: Annotated[float | None, option(topic=TRAINING)] = RECIPE.l2,
@@ -114,24 +77,10 @@ def train(
     max_iter: Counted = RECIPE.max_iter,
     prune_below: Annotated[float, option(None, "--prune", topic=TRAINING)] = RECIPE.prune_below,
     n_trees: Annotated[int, option(None, "--trees", topic=TRAINING)] = TREE.n_trees,
-    first: Annotated[
-        Path | None,
-        option(
-            "Folder of a tree of the same rows with fewer labels, to add labels to.", topic=TRAINING
-        ),
-    ] = None,
+    first: Path | None = None,
     judgements: options.Judgements = None,
-    resume: Annotated[
-        bool,
-        option(
-            "Go on after the shards that are there, or start anew; the old model stays until "
-            "the new one is complete.",
-            topic=RUNNING,
-        ),
-    ] = True,
-    block: Annotated[
-        int | None, option("Labels per task and shard; default: from the data.", topic=RUNNING)
-    ] = None,
+    resume: bool = True,
+    block: int | None = None,
 ) -> None:
     """Train a model into a folder; interrupted, it goes on.
 
@@ -144,6 +93,40 @@ def train(
     [dim]unmask train tags.csv --text title,abstract --labels tags --id id -o model[/]
     [dim]unmask train train.txt.gz --scheduler tcp://node1:8786 --plan[/]
     [dim]unmask train train.txt.gz -o model --model tree --tfidf --trees 1[/]
+
+    Options
+    -------
+    output
+        Folder for the model.
+    model
+        linear (one-vs-all or softmax), tree (for very many labels), or auto: a tree from 20,000
+        labels on.
+    correction
+        vanilla, unbiased, bound, empirical_bayes, tempered; completed or likelihood with logistic.
+        Default: the one for the loss where --propensity is given, else vanilla.
+    propensity
+        jain, jain:a,b, jain:DATASET, constant:p, inverse_linear:head,tail, or a file with one
+        number per label; a correction without it takes jain.
+    tune
+        Choose loss, correction, ranking and C for a metric on true labels, such as R@5.
+    tfidf
+        Turn word counts into tf-idf first, as DiSMEC does; not for features that are weighted
+        already. Texts are always turned into it.
+    plan
+        Only say what it would take: memory, tasks, time, size.
+
+    Training
+    --------
+    first
+        Folder of a tree of the same rows with fewer labels, to add labels to.
+
+    Running
+    -------
+    resume
+        Go on after the shards that are there, or start anew; the old model stays until the new one
+        is complete.
+    block
+        Labels per task and shard; default: from the data.
     """
     from unmask.models.tree import CORRECTIONS, LOSSES
 
