@@ -163,6 +163,7 @@ def test_misspelt_words_are_answered_with_the_nearest(files: Path) -> None:
         (("trian", "x"), "'train'"),
         (("train", files / "train.txt.gz", "--propensty", "p"), "did you mean --propensity?"),
         ((*evaluated, "--metrics", "mikro-F1"), "did you mean micro-F1?"),
+        ((*evaluated, "--estimators", "vanilla,unbiasd"), "did you mean unbiased?"),
         (("info", files / "trian.txt.gz"), "did you mean train.txt.gz?"),
         (("audit", "plan", "--buget", 3), "did you mean --budget?"),
         ((*evaluated, "--metrics", "qqq"), "use one of: "),

@@ -46,7 +46,7 @@ class _Commands(TyperGroup):
             return super().make_context(*args, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As always; messages then use the words of the command."""
+        """Return the command, as always; messages then use its words."""
         name, command, rest = super().resolve_command(ctx, args)
         inner = [word for word in rest[:1] if word in getattr(command, "commands", ())]
         ctx.with_resource(worded(CommandLine(self, (str(name), *inner))))

@@ -18,7 +18,7 @@ from unmask.cli import options
 from unmask.cli.evaluate import (
     Propensities,
     Settings,
-    metric_names,
+    listed,
     propensities_of,
     refuse_without_training,
     show_estimates,
@@ -173,7 +173,7 @@ def plan(
             "unit": one_of(unit, ("rows", "pairs"), "value of --unit"),
             "observed": observed,
             "design": design,
-            "metrics": metric_names(metrics) if metrics else None,
+            "metrics": listed(metrics) if metrics else None,
         }
         chosen_plan = audit.plan(
             material.systems, material.labels, budget=budget, seed=seed,
@@ -576,7 +576,7 @@ def estimate(
             "--labels and --predictions if they have moved, or plan a new audit."
         )
     p = None if propensity is None else _propensities(files[0], material, train, propensity)
-    names = metric_names(metrics) if metrics else list(current.plan.metrics)
+    names = listed(metrics) if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
         judged = current.answers.judgements(current.plan)
         corrected = [] if p is None else ["unbiased", "deconvolved"]

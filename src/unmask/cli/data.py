@@ -58,7 +58,7 @@ def info(source: options.Source, columns: options.Columns, running: options.Runn
 
 
 def _read_as(dataset: Dataset) -> dict[str, object]:
-    """How a table was understood."""
+    """Return how a table was understood."""
     details = dict(dataset.source.details)
     named = {"id": "column of ids", "labels": "column of labels", "text": "columns of texts"}
     named |= {"tool": "made by", "not annotated": "left out, not annotated"}
@@ -67,7 +67,7 @@ def _read_as(dataset: Dataset) -> dict[str, object]:
 
 
 def _frequent(dataset: Dataset, most: int = 10) -> list[dict[str, object]]:
-    """The most frequent labels by name; none where they have no names."""
+    """Return the most frequent labels by name; none where they have no names."""
     if dataset.label_names is None or dataset.labels is None:
         return []
     counts = np.bincount(dataset.labels.indices, minlength=len(dataset.label_names))
@@ -95,7 +95,7 @@ def _facts(d: Description) -> dict[str, object]:
 
 
 def _show_histogram(title: str, d: Description) -> None:
-    """Rows by their number of labels, as bars; the last line gathers the longest hundredth."""
+    """Print rows by their number of labels as bars; the last line has the longest hundredth."""
     counts = d.label_count_histogram
     long = int(np.searchsorted(counts.cumsum(), 0.99 * d.n)) + 1
     step = -(-long // 12)
@@ -168,7 +168,7 @@ def propensity(
 
 
 def _from_head_to_tail(labels: sp.csr_array) -> Iterator[tuple[int, int, int]]:
-    """Rank, number and rows of nine labels, from the most frequent to the rarest."""
+    """Yield rank, number and rows of nine labels, from the most frequent to the rarest."""
     n_labels = labels.shape[1]
     counts = np.bincount(labels.indices, minlength=n_labels)
     by_rank = np.argsort(-counts, kind="stable")
@@ -197,7 +197,7 @@ def _estimate(
 
 
 def _show_estimate(p: PropensityEstimate, labels: sp.csr_array, as_json: bool) -> None:
-    """Values with intervals, from head to tail, the fitted curve, and what to keep in mind."""
+    """Print values with intervals, from head to tail, the fitted curve, and notes."""
     intervals = {} if p.curve is None else p.curve.intervals
     facts = {name: float(getattr(p.curve, name)) for name in intervals}
     if as_json:
@@ -252,7 +252,7 @@ def hide(
 
 
 def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
-    """What files of numbers do not hold."""
+    """Return the parts of a data set that files of numbers do not hold."""
     from unmask.files.tables import ending
 
     if ".npz" in output.suffixes[-2:] or to == "npz":
@@ -296,7 +296,7 @@ def convert(
     Options
     -------
     output
-        The same, said as an option.
+        File to write, said as an option.
     to
         Format to write, when the ending does not say it: labels, features, annif …
     base

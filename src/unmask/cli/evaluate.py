@@ -7,7 +7,7 @@ the library evaluates them; what it finds is printed, stored and drawn from one 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypedDict
@@ -46,6 +46,8 @@ Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
 Predicted: TypeAlias = "TopK | LabelSets | Array"
 Models: TypeAlias = "dict[str, PropensityModel]"
 
+MODELS = ("powers", "jain")
+"""What --sensitivity varies propensities by."""
 MOVES = "how far conditional numbers move if propensities are off, or labels of a row lost together"
 
 
@@ -133,6 +135,7 @@ def evaluate(
 
     from unmask.metrics import compare as difference
     from unmask.metrics import evaluate as estimate
+    from unmask.metrics import jain_around
     from unmask.metrics import sensitivity as sensitivities
     from unmask.metrics.by_label import LabelCounts
     from unmask.metrics.request import Request
@@ -155,9 +158,9 @@ def evaluate(
     rows, tree = with_ancestors(rows, hierarchy)
     p = propensities_of(rows.trained, rows.observed, described)
     rows, tops, pairs = after_judgements(rows, tops)
-    names = metric_names(metrics)
+    names = listed(metrics)
     settings: Settings = {
-        "metrics": names, "estimators": estimators.split(","), "confidence": confidence,
+        "metrics": names, "estimators": listed(estimators, "estimator"), "confidence": confidence,
         "seed": seed,
     }  # fmt: skip
     Request(**settings)
@@ -189,7 +192,7 @@ def evaluate(
             differences = difference(systems, observed, stated, hierarchy=tree, **paired)
             evaluation = replace(evaluation, differences=differences)
         if compare and models is not None:
-            around = models if sensitivity != "jain" else _jain_around(rows.trained)
+            around = models if sensitivity != "jain" else jain_around(rows.trained)
             rankings = _rankings(systems, observed, around, evaluation.table, settings)
             evaluation = replace(evaluation, rankings=rankings)
         if not no_sensitivity:
@@ -221,16 +224,17 @@ def evaluate(
         _show(evaluation)
 
 
-def metric_names(metrics: str) -> list[str]:
+def listed(text: str, kind: str = "metric") -> list[str]:
     """Return the names in a list with commas; a misspelt one is answered with the nearest."""
-    from unmask.metrics import METRICS
+    from unmask.metrics import ESTIMATORS, METRICS
 
-    names = metrics.split(",")
-    for name in names:
-        metric = name.partition("@")[0]
-        near = "" if metric in METRICS else options.nearest(metric, METRICS)
+    registry = METRICS if kind == "metric" else ESTIMATORS
+    names = text.split(",")
+    for each in names:
+        name = each.partition("@")[0]
+        near = "" if name in registry else options.nearest(name, registry)
         if near:
-            raise ValueError(f"unknown metric {metric!r}{near}")
+            raise ValueError(f"unknown {kind} {name!r}{near}")
     return names
 
 
@@ -244,7 +248,7 @@ class Settings(TypedDict):
 
 
 class Move(NamedTuple):
-    """How far a conditional number moves: of a system, or (`system`) its difference to another."""
+    """The sensitivity of a conditional number: of a system, or of its difference to `system`."""
 
     system: str
     estimate: Estimate
@@ -305,7 +309,7 @@ def with_judged(pairs: JudgedPairs | None, p: Propensities) -> Propensities:
 
 
 def _moves(evaluation: Evaluation) -> list[Move]:
-    """One per metric that has a conditional number: that of the best estimator."""
+    """Return a move of the best estimator of each metric that has a conditional number."""
     from unmask.metrics.claims import best_by_metric
 
     tables = {"": evaluation.table}
@@ -322,7 +326,7 @@ def _moves(evaluation: Evaluation) -> list[Move]:
 def _curves(
     scores: Array, observed: sp.csr_array, p: Propensities, confidence: float
 ) -> dict[str, list[dict[str, float]]]:
-    """Precision, recall and F1 over thresholds, as observed and corrected."""
+    """Return precision, recall and F1 over thresholds, as observed and corrected."""
     from unmask.metrics import curve
 
     stated = getattr(p, "value", p)
@@ -337,7 +341,7 @@ def _rankings(
     table: Table,
     settings: Settings,
 ) -> list[Ranking]:
-    """Whether the order of the systems survives other propensities, for the decisive metrics."""
+    """Return how the order of systems fares under other propensities, by the decisive metrics."""
     from unmask import metrics
 
     return [
@@ -350,7 +354,7 @@ def _rankings(
 
 
 def _decisive(table: Table) -> list[tuple[str, str]]:
-    """What an order of systems is judged by: P and R at their largest k, best estimator at hand."""
+    """Return what orders systems: P and R at their largest k, by the best estimator at hand."""
     decisive: dict[str, tuple[str, str]] = {}
     for metric in dict.fromkeys(each.metric for each in table):
         kind, cells = metric.partition("@")[0], [e.estimator for e in table if e.metric == metric]
@@ -373,40 +377,24 @@ def refuse_without_training(train: Path | None, described: str) -> None:
 def propensities_of(
     trained: sp.csr_array | None, observed: sp.csr_array, described: str
 ) -> Propensities:
-    """Propensities as --propensity and --train describe them."""
+    """Return propensities as --propensity and --train describe them."""
     from unmask import propensity as models
 
     return models.from_spec(described, observed if trained is None else trained)
 
 
 def _models(kind: str | None, p: Propensities, trained: sp.csr_array | None) -> Models | None:
-    """Propensity models by name, as asked for by --sensitivity; None if it was not."""
+    """Return propensity models by name, as --sensitivity asks for them; None without it."""
     from unmask.arrays import checks
+    from unmask.metrics import jain_grid, powers
 
     if kind is None:
         return None
-    return MODELS[checks.one_of(kind, MODELS, "sensitivity")](p, trained)
-
-
-def _powers(p: Propensities, trained: sp.csr_array | None) -> Models:
-    from unmask.metrics import powers
-
-    return powers(getattr(p, "value", p))  # of estimated propensities, the estimate
-
-
-def _jain(p: Propensities, trained: sp.csr_array | None) -> Models:
-    from unmask.metrics import jain_grid
-
+    if checks.one_of(kind, MODELS, "sensitivity") == "powers":
+        return powers(getattr(p, "value", p))  # of estimated propensities, the estimate
     if trained is None:
         raise ValueError("other constants of Jain's model need the training labels: give --train.")
     return jain_grid(trained)
-
-
-def _jain_around(trained: sp.csr_array | None) -> Models:
-    """Return the models of Jain's kind under which the order of systems is tested."""
-    from unmask.metrics import jain_around
-
-    return jain_around(trained)
 
 
 def _show(evaluation: Evaluation) -> None:
@@ -429,7 +417,7 @@ def _show(evaluation: Evaluation) -> None:
 
 
 def show_estimates(table: Table, predictions: Path) -> None:
-    """All estimates of a system, what their names mean, and how far to trust them."""
+    """Print all estimates of a system, what their names mean, and how far to trust them."""
     from unmask.pages.evaluation import meaning
 
     estimators = list(dict.fromkeys(each.estimator for each in table))
@@ -459,7 +447,7 @@ def _cell(estimate: Estimate | None) -> str:
 
 
 def _show_moves(moves: Sequence[Move]) -> None:
-    """One line per metric: over propensities within a factor, and over row effort."""
+    """Print a line per metric: over propensities within a factor, and over row effort."""
     from unmask._text import format_value
     from unmask.metrics.claims import between
     from unmask.metrics.registry import GAMMAS
@@ -484,7 +472,7 @@ def _show_moves(moves: Sequence[Move]) -> None:
 
 
 def _show_groups(tables: Tables) -> None:
-    """Every estimate by group, with how many rows it has; marked where it differs from the rest."""
+    """Print every estimate by group, with its rows; marked where it differs from the rest."""
     cells: dict[tuple[str, int, str], dict[str, str]] = {}
     for name in tables:
         for each in tables[name]:
@@ -506,7 +494,7 @@ def _show_groups(tables: Tables) -> None:
 
 
 def _show_models(tables: Tables) -> None:
-    """Every estimate under every model, and what refutes a model; intervals are in --json."""
+    """Print every estimate under every model, and what refutes a model."""
     names = list(tables)
     cells: dict[tuple[str, str], list[str]] = {}
     for name in names:
@@ -529,9 +517,9 @@ def counts_of(
     confidence: float,
     run: Run | None,
 ) -> LabelCounts | LabelRankings:
-    """What one system does with every label; no precision where the run refutes propensities.
+    """Return what one system does with every label; no precision if propensities are refuted.
 
-    Of scores, how every label ranks the rows.
+    For scores, it is how every label ranks the rows.
     """
     import numpy as np
 
@@ -551,7 +539,7 @@ def counts_of(
 
 
 def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: str) -> None:
-    """A table in the form that the ending of the file of an option says.
+    """Write a table in the form that the ending of the file of an option says.
 
     In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
     """
@@ -578,7 +566,7 @@ def as_asked(
     *,
     as_sets: bool = False,
 ) -> Predicted:
-    """What the metrics read: sets if there is a threshold, scores if one of them needs all.
+    """Return what metrics read: sets if there is a threshold, scores if one of them needs all.
 
     `as_sets`: lists as they are become sets, too.
     """
@@ -602,7 +590,7 @@ def as_asked(
 
 
 def cut_offs(threshold: str, rows: EvaluatedRows) -> float | Floats:
-    """A number, or the thresholds of a file, in the order of the labels."""
+    """Return a number, or the thresholds of a file in the order of the labels."""
     import numpy as np
 
     from unmask import thresholds
@@ -629,7 +617,7 @@ def cut_offs(threshold: str, rows: EvaluatedRows) -> float | Floats:
 
 
 def listed_scores(top: TopK, n_labels: int) -> Array:
-    """(n, L): the scores that are listed, −inf elsewhere."""
+    """Return (n, L) scores: those that are listed, −inf elsewhere."""
     import numpy as np
 
     scores = np.full((len(top.labels), n_labels), -np.inf)
@@ -639,7 +627,7 @@ def listed_scores(top: TopK, n_labels: int) -> Array:
 
 
 def dense_scores(top: TopK, n_labels: int, path: str) -> Array:
-    """(n, L): the scores of all labels; those that are not listed count as 0, if that is least."""
+    """Return (n, L) scores; those that are not listed count as 0, if that is least."""
     import numpy as np
 
     scores = listed_scores(top, n_labels)
@@ -656,7 +644,7 @@ def dense_scores(top: TopK, n_labels: int, path: str) -> Array:
 
 
 def read_groups(path: Path, rows: EvaluatedRows) -> list[str]:
-    """The group of every row: a line each, or lines `id tab group` in any order."""
+    """Return the group of every row: a line each, or lines `id tab group` in any order."""
     from unmask.files.streams import text_of
 
     n = rows.observed.shape[0]
@@ -674,10 +662,3 @@ def read_groups(path: Path, rows: EvaluatedRows) -> list[str]:
             "line of its own, or lines id, tab, group."
         )
     return [line.strip() for line in lines]
-
-
-MODELS: dict[str, Callable[[Propensities, sp.csr_array | None], Models]] = {
-    "powers": _powers,
-    "jain": _jain,
-}
-"""What --sensitivity can vary: from the propensities and the training labels to named models."""

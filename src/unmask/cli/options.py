@@ -53,8 +53,8 @@ class _Parameter:
         if option.is_flag:
             option.flag_value = not default
         if option.help is None and is_dataclass(target):
-            told = {each.name: each.metadata for each in fields(target)}[self.name]
-            option.help = told["help"]
+            metadata = {each.name: each.metadata for each in fields(target)}
+            option.help = metadata[self.name]["help"]
 
 
 class Defaults:
@@ -136,7 +136,7 @@ _HELP_ALL = inspect.Parameter(
 def names(
     module: str, registry: str, *others: str, several: bool = False
 ) -> Callable[[str], list[str]]:
-    """Completes from a registry and `others`; `several`: the last of a comma-separated list."""
+    """Return a completion from a registry and `others`; `several` is for lists with commas."""
 
     def complete(incomplete: str) -> list[str]:
         choices = [*getattr(import_module(module), registry), *others]
@@ -147,14 +147,14 @@ def names(
 
 
 def presets(incomplete: str) -> list[str]:
-    """Completes names of public data sets."""
+    """Return names of public data sets that begin so, for the shell."""
     from unmask.propensity import PRESETS
 
     return [preset.name for preset in PRESETS if preset.name.startswith(incomplete)]
 
 
 def models(incomplete: str) -> list[str]:
-    """Names of propensity models that begin so, for the shell."""
+    """Return names of propensity models that begin so, for the shell."""
     from unmask.propensity import MODELS
 
     model, colon, rest = incomplete.partition(":")
@@ -444,7 +444,7 @@ class Cluster:
 
     @property
     def backend(self) -> Backend:
-        """Where tasks run, for the library; None is here."""
+        """The place where tasks run, for the library; None is here."""
         if self.tls_ca_file is None and self.tls_cert is None and self.tls_key is None:
             return self.scheduler
         if self.scheduler is None:

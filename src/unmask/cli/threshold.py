@@ -86,7 +86,7 @@ def threshold(
 
 
 def _bands(labels: sp.csr_array, count: int) -> list[str]:
-    """Bands of labels, equally many in each, by how often they were observed."""
+    """Return bands of labels, equally many in each, by how often they were observed."""
     import numpy as np
 
     from unmask.arrays import checks

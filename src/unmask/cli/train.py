@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -171,7 +171,7 @@ class Kind(NamedTuple):
 
 
 def choose_kind(wished: str, n_labels: int, only_linear: Mapping[str, bool]) -> Kind:
-    """The kind of model for so many labels.
+    """Return the kind of model for so many labels.
 
     `only_linear` names options that label trees do not have, and says which are in use.
     """
@@ -203,7 +203,7 @@ class Inputs(NamedTuple):
 
 
 def training_inputs(dataset: Dataset, source: Path, tfidf: bool) -> Inputs:
-    """The features of a data set: as they are, by tf-idf, or made of its texts."""
+    """Return the features of a data set: as they are, by tf-idf, or made of its texts."""
     from unmask import data
 
     if dataset.texts is None:
@@ -245,7 +245,7 @@ class Training:
 
     @property
     def folder(self) -> Path:
-        """Where the model goes; without a folder, an error."""
+        """The folder of the model; an error without one."""
         if self.output is None:
             raise ValueError(
                 "name a folder for the model with --output, or ask for the --plan only."
@@ -286,17 +286,6 @@ def _gigabytes(size: int) -> str:
     return gigabytes(size)
 
 
-class Task(TypedDict):
-    """What a plan and a training are made from."""
-
-    features: sp.csr_array
-    labels: sp.csr_array | Dataset
-    recipe: Recipe
-    propensity: Floats | PropensityEstimate | None
-    shard_labels: int | None
-    backend: Backend
-
-
 def _train_linear(
     training: Training, tune: str | None, block: int | None, **parameters: Any
 ) -> None:
@@ -304,20 +293,15 @@ def _train_linear(
     from unmask import linear
 
     dataset, inputs = training.dataset, training.inputs
-    task: Task = {
-        "features": inputs.features,
-        "labels": training.labels if dataset.judgements is None else dataset,
-        "recipe": linear.Recipe(correction=training.correction or "vanilla", **parameters),
-        "propensity": training.stated,
-        "shard_labels": block,
-        "backend": training.backend,
-    }
-    task, choice = (
-        _stated(task, training.correction) if tune is None else _tuned(task, tune, training)
-    )
+    labels = training.labels if dataset.judgements is None else dataset
+    recipe = linear.Recipe(correction=training.correction or "vanilla", **parameters)
+    choice = _stated(recipe, training) if tune is None else _tuned(recipe, tune, training, labels)
     if training.plan_only:
         with progress_console.status("training a sample of labels"):
-            plan = linear.plan(**task)
+            plan = linear.plan(
+                inputs.features, labels, choice.recipe, propensity=choice.propensity,
+                shard_labels=block, backend=training.backend,
+            )  # fmt: skip
         available = None if plan.available is None else _gigabytes(plan.available)
         facts = {
             "rows × features": f"{plan.rows:,} × {plan.features:,}",
@@ -333,11 +317,13 @@ def _train_linear(
         }
         training.show_plan(plan, facts)
         return
+    folder = training.folder
     with bar("labels") as step:
         fitted = linear.train_to(
-            training.folder, **task, idf=inputs.idf, vocabulary=inputs.vocabulary,
-            label_names=dataset.label_names, choice=choice.manifest, resume=training.resume,
-            progress=step,
+            folder, inputs.features, labels, choice.recipe, propensity=choice.propensity,
+            shard_labels=block, backend=training.backend, idf=inputs.idf,
+            vocabulary=inputs.vocabulary, label_names=dataset.label_names, choice=choice.manifest,
+            resume=training.resume, progress=step,
         )  # fmt: skip
     judged = 0 if dataset.judgements is None else dataset.judgements.nnz
     training.show_trained(
@@ -346,7 +332,7 @@ def _train_linear(
             "labels": fitted.n_labels,
             **({"judged pairs obeyed": judged} if judged else {}),
             "words" if fitted.vocabulary else "features": fitted.n_features,
-            "correction": task["recipe"].correction,
+            "correction": choice.recipe.correction,
             "because": choice.reason,
             **choice.facts,
             "weights kept": "sparse" if fitted.sparse else "dense",
@@ -357,27 +343,25 @@ def _train_linear(
 
 @dataclass(frozen=True)
 class _Choice:
-    """How a training was chosen: a sentence, what the manifest keeps, and what else to show."""
+    """The choice of a training: recipe, propensities, a sentence, and what is kept and shown."""
 
+    recipe: Recipe
+    propensity: Floats | PropensityEstimate | None
     reason: str
     manifest: dict[str, Parameter]
     facts: dict[str, object] = field(default_factory=dict)
     record: dict[str, object] = field(default_factory=dict)
 
 
-def _stated(task: Task, correction: str | None) -> tuple[Task, _Choice]:
-    """The correction that was named, or the one that stated propensities recommend."""
-    from unmask import data
+def _stated(recipe: Recipe, training: Training) -> _Choice:
+    """Return the choice of the named correction, or of the one that is recommended."""
     from unmask import propensity as models
     from unmask.tuning import recommended
 
-    recipe, p = task["recipe"], task["propensity"]
+    p, correction = training.stated, training.correction
     if correction is not None:
         if p is None and correction != "vanilla":
-            labels = task["labels"]
-            p = models.from_spec(
-                "jain", labels.labels if isinstance(labels, data.Dataset) else labels
-            )
+            p = models.from_spec("jain", training.labels)
         p = None if correction == "vanilla" else p
         reason = ASKED if p is None else f"{ASKED}, with {models.source_of(p).sentence}"
     elif p is None:
@@ -385,16 +369,17 @@ def _stated(task: Task, correction: str | None) -> tuple[Task, _Choice]:
     else:
         recipe = replace(recipe, correction=recommended(recipe))
         reason = f"recommended for {recipe.loss} with {models.source_of(p).sentence}"
-    chosen = _Choice(reason, {"chosen_because": reason})
-    return {**task, "recipe": recipe, "propensity": p}, chosen
+    return _Choice(recipe, p, reason, {"chosen_because": reason})
 
 
-def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
-    """The training that is best for the metric, and the files that show why."""
+def _tuned(
+    recipe: Recipe, metric: str, training: Training, labels: sp.csr_array | Dataset
+) -> _Choice:
+    """Return the choice that is best for the metric, and write the files that show why."""
     from unmask import linear, tuning
     from unmask.files import remove_records
 
-    recipe, usual = task["recipe"], linear.Recipe()
+    usual, p = linear.Recipe(), training.stated
     _refuse_chosen(
         [CHOSEN[name] for name in CHOSEN if getattr(recipe, name) != getattr(usual, name)]
     )
@@ -404,8 +389,8 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
         remove_records(training.output / TRIED)
     with bar("trainings") as step:
         best = tuning.tune(
-            task["features"], task["labels"], task["propensity"], metric, recipe=recipe,
-            refit=False, store=training.output / TRIED, progress=step, backend=task["backend"],
+            training.inputs.features, labels, p, metric, recipe=recipe, refit=False,
+            store=training.output / TRIED, progress=step, backend=training.backend,
         )  # fmt: skip
     record = _stored(best, training.output, training.source)
     manifest: dict[str, Parameter] = {
@@ -416,14 +401,13 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
     }
     untried = "they need propensities: --propensity MODEL or FILE"
     facts: dict[str, object] = {
-        **({"corrections not tried": untried} if task["propensity"] is None else {}),
+        **({"corrections not tried": untried} if p is None else {}),
         "chosen": best.headline,
         "ranked by": best.rank_by,
         "what was tried": str(training.output / PAGE),
     }
-    p = best.propensity if best.recipe.correction != "vanilla" else None
-    chosen = _Choice(best.reason, manifest, facts, {"tuning": record})
-    return {**task, "recipe": best.recipe, "propensity": p}, chosen
+    used = best.propensity if best.recipe.correction != "vanilla" else None
+    return _Choice(best.recipe, used, best.reason, manifest, facts, {"tuning": record})
 
 
 def _stored(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
@@ -481,9 +465,10 @@ def _train_trees(
         }
         training.show_plan(plan, facts)
         return
+    folder = training.folder
     with bar("labels") as step:
         model = tree.train_to(
-            training.folder, inputs.features, labels, recipe, propensity=p, idf=inputs.idf,
+            folder, inputs.features, labels, recipe, propensity=p, idf=inputs.idf,
             label_names=training.dataset.label_names, vocabulary=inputs.vocabulary, first=first,
             resume=training.resume, progress=step, backend=training.backend,
         )  # fmt: skip
@@ -508,7 +493,7 @@ def _train_trees(
 
 
 def _tuned_trees(training: Training, metric: str, parameters: dict[str, Any]) -> Tuned:
-    """The choice for a metric; what was stated in its place is refused."""
+    """Return the choice for a metric; options stated in its place are refused."""
     from unmask import tree
     from unmask.tuning import tune_tree
 
@@ -523,7 +508,7 @@ def _tuned_trees(training: Training, metric: str, parameters: dict[str, Any]) ->
 
 
 def _chosen(tuned: Tuned) -> dict[str, object]:
-    """What was chosen, and how to predict with it."""
+    """Return what was chosen, and how to predict with it."""
     facts: dict[str, object] = {
         "chosen": tuned.headline,
         "loss": tuned.recipe.loss,
