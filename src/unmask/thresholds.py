@@ -352,10 +352,8 @@ def fit(
         raise ValueError("no label is observed in these rows; thresholds need some that are.")
     checks.in_range(prior, "prior", 0, np.inf)
     if metric != "cost" and tuple(cost) != (1.0, 1.0):
-        raise ValueError(
-            f"cost has no effect on {metric}; leave it out, or choose "
-            f"{setting('metric', 'cost', of='thresholds.fit')}."
-        )
+        by_cost = setting("metric", "cost", of="thresholds.fit")
+        raise ValueError(f"cost has no effect on {metric}; leave it out, or choose {by_cost}.")
     inverse = inverse_of(propensity, observed)
     goal = _Goal(metric, *_costs(cost))
     plain = tried = _candidates(matrix, observed, inverse)

@@ -17,7 +17,7 @@ import unmask_studies
 from tests.helpers.command import run as command
 from tests.helpers.paths import ROOT
 from unmask import pages
-from unmask.cli import reproduce
+from unmask.cli import show
 from unmask.files.streams import atomic_write
 from unmask_studies import pages as study_pages
 from unmask_studies import study
@@ -260,7 +260,7 @@ def test_the_help_lists_the_studies() -> None:
 def test_without_the_package_the_command_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reproduce, "installed", lambda: None)
+    monkeypatch.setattr(show, "installed", lambda: None)
     result = command("reproduce", "recall-toy")
     assert result.returncode == 2
     assert "pip install ./studies" in result.stderr
@@ -273,12 +273,12 @@ def test_the_package_is_found_by_its_entry_point_or_on_the_path(
 ) -> None:
     entry = metadata.EntryPoint("studies", "json", "unmask.studies")
     for found, name in (([entry], "json"), ([], "unmask_studies")):
-        monkeypatch.setattr(reproduce.metadata, "entry_points", lambda group, own=found: own)
-        package = reproduce.installed()
+        monkeypatch.setattr(show.metadata, "entry_points", lambda group, own=found: own)
+        package = show.installed()
         assert package is not None
         assert package.__name__ == name
     monkeypatch.setitem(sys.modules, "unmask_studies", None)  # as if it were not there
-    assert reproduce.installed() is None
+    assert show.installed() is None
 
 
 def test_the_wheel_holds_the_package_and_its_entry_point(tmp_path: Path) -> None:

@@ -231,21 +231,6 @@ def test_mistakes_are_one_line_and_code_2(
     assert result.stdout == ""
 
 
-COMMANDS = (
-    "info", "propensity", "hide", "convert", "train", "predict", "evaluate", "diagnose",
-    "reproduce", "demo",
-)  # fmt: skip
-
-
-def test_every_command_explains_itself() -> None:
-    overview = run("--help").stdout
-    for command in COMMANDS:
-        assert command in overview
-        shown = run(command, "--help").stdout
-        assert f"unmask {command}" in shown
-        assert "--json" in shown
-
-
 def test_version_is_the_package_version() -> None:
     assert run("--version").stdout.strip() == unmask.__version__
 

@@ -27,6 +27,7 @@ from tests.helpers.command import run
 from tests.helpers.paths import ROOT
 from unmask import (
     TopK,
+    audit,
     data,
     demo,
     linear,
@@ -36,9 +37,11 @@ from unmask import (
     pages,
     predictions,
     propensity,
+    thresholds,
+    tree,
 )
 from unmask import weights as corrections
-from unmask.cli import app, output
+from unmask.cli import app
 from unmask.models import training
 
 
@@ -77,12 +80,16 @@ def test_the_commands_are_those_of_the_readme_and_the_guide() -> None:
         assert f"`unmask {name}`" in guide, name
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_the_common_options(command: str) -> None:
-    offered = options(command)
-    assert {"--json", "--quiet"} <= offered.keys()
-    assert ("--threads" in offered) == (command not in COMPUTE_NOTHING)
-    assert "-q" in offered["--quiet"].opts
+def test_every_command_takes_the_common_options_and_explains_all() -> None:
+    overview = run("--help").stdout
+    for command in COMMANDS:
+        assert command.split()[0] in overview
+        assert f"unmask {command}" in run(*command.split(), "--help").stdout
+        offered = options(command)
+        assert {"--json", "--quiet"} <= offered.keys()
+        assert ("--threads" in offered) == (command not in COMPUTE_NOTHING)
+        assert "-q" in offered["--quiet"].opts
+        assert all(each.help or each.hidden for each in offered.values()), command
 
 
 def test_an_option_means_the_same_wherever_it_stands() -> None:
@@ -103,19 +110,68 @@ def examples(command: str) -> list[str]:
     return re.findall(r"\[dim\](.*?)\[/\]", joined, re.DOTALL)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_examples_and_all_of_them_parse(
-    command: str, monkeypatch: pytest.MonkeyPatch
+def test_every_help_has_examples_and_all_of_them_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "exists", lambda path: True)  # files are not what is tried here
+    for command in COMMANDS:
+        found = examples(command)
+        assert any(line.startswith(f"unmask {command}") for line in found)
+        for line in found:
+            program, *words = shlex.split(line.partition(">")[0])
+            assert program == "unmask"
+            size = next(size for size in (2, 1) if " ".join(words[:size]) in COMMANDS)
+            name, arguments = " ".join(words[:size]), words[size:]
+            COMMANDS[name].make_context(name, list(arguments))  # raises on what it does not know
+
+
+def shown_options(*arguments: str) -> set[str]:
+    """Return the options that a help shows."""
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    return set(re.findall(r"(?m)^│[* ]{1,6}(--[a-zA-Z][a-zA-Z0-9-]*)", result.stdout)) - {"--help"}
+
+
+def test_help_opens_with_twelve_options_and_shows_all_on_request(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unmask.data.folder.locate", lambda path: path)  # every file is there
-    found = examples(command)
-    assert any(line.startswith(f"unmask {command}") for line in found)
-    for line in found:
-        program, *words = shlex.split(line.partition(">")[0])
-        assert program == "unmask"
-        size = next(size for size in (2, 1) if " ".join(words[:size]) in COMMANDS)
-        name, arguments = " ".join(words[:size]), words[size:]
-        COMMANDS[name].make_context(name, list(arguments))  # raises on what it does not know
+    monkeypatch.setenv("COLUMNS", "200")
+    for command in COMMANDS:
+        first = shown_options(*command.split(), "--help")
+        everything = {
+            name
+            for name, parameter in options(command).items()
+            if name.startswith("--") and not parameter.hidden
+        }
+        assert shown_options(*command.split(), "--help-all") == everything, command
+        assert first <= everything
+        assert len(first) <= 12, (command, first)
+        more = f"{command} --help-all"
+        assert (more in run(*command.split(), "--help").stdout) == (first < everything)
+        required = {n for n, p in options(command).items() if p.required and n.startswith("--")}
+        assert required <= first
+        assert "--json" in first
+    text = run("train", "--help-all").stdout
+    for topic in ("Training", "Reading files", "Running", "On a cluster"):
+        assert f"─ {topic} ─" in text
+
+
+def test_misspelt_words_are_answered_with_the_nearest(files: Path) -> None:
+    top = files / "top-of-all.txt"
+    predictions.write(top, TopK.from_scores(np.eye(200, 20), 5))
+    evaluated = ("evaluate", "--labels", files / "test.txt.gz", "--predictions", top,
+                 "--propensity", "constant:0.5")  # fmt: skip
+    for arguments, words in (
+        (("trian", "x"), "'train'"),
+        (("train", files / "train.txt.gz", "--propensty", "p"), "did you mean --propensity?"),
+        ((*evaluated, "--metrics", "mikro-F1"), "did you mean micro-F1?"),
+        ((*evaluated, "--estimators", "vanilla,unbiasd"), "did you mean unbiased?"),
+        (("info", files / "trian.txt.gz"), "did you mean train.txt.gz?"),
+        (("audit", "plan", "--buget", 3), "did you mean --budget?"),
+        ((*evaluated, "--metrics", "qqq"), "use one of: "),
+    ):
+        result = run(*arguments)
+        assert result.returncode == 2, arguments
+        assert words in result.stderr, (arguments, result.stderr)
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
 
 
 DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
@@ -131,23 +187,28 @@ DEFAULTS: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
     ),
     "reproduce": (unmask_studies.run, {"--size": "size", "--seed": "seed"}),
     "missing": (missing.find, {"--top": "top"}),
+    "threshold": (thresholds.fit, {"--metric": "metric", "--per": "per", "--prior": "prior"}),
+    "predict": (tree.predict_top, {"--beam": "beam"}),
+    "audit plan": (
+        audit.plan,
+        {"--unit": "unit", "--design": "design", "--observed": "observed", "--seed": "seed"},
+    ),
     "demo": (demo.run, {"--seed": "seed"}),
     "diagnose": (__import__("unmask").diagnose, {"--seed": "seed"}),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", DEFAULTS)
-def test_defaults_are_those_of_the_library(command: str) -> None:
-    function, names = DEFAULTS[command]
-    defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
-    for option, parameter in names.items():
-        assert options(command)[option].default == defaults[parameter], option
+def test_defaults_are_those_of_the_library() -> None:
+    for command, (function, names) in DEFAULTS.items():
+        defaults = {name: p.default for name, p in inspect.signature(function).parameters.items()}
+        for option, parameter in names.items():
+            assert options(command)[option].default == defaults[parameter], option
 
 
 def test_training_offers_every_choice_of_the_recipe() -> None:
     _, offered = DEFAULTS["train"]
     chosen = {field.name for field in fields(linear.Recipe)}
-    assert set(offered.values()) == chosen - {"correction"}, "by --propensity"
+    assert set(offered.values()) == chosen - {"correction"}, "that depends on --propensity"
     assert options("train")["--correction"].default is None
 
 
@@ -286,11 +347,6 @@ def test_ctrl_c_is_code_130(tmp_path: Path) -> None:
         os.close(reader)
     assert (started.returncode, out) == (130, "")
     assert "Traceback" not in err
-
-
-def test_json_is_json_also_where_numbers_are_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
-    output.show_json({"a": np.array([1.0, np.nan]), "b": (np.float32(np.inf), 3), 4: None})
-    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": [None, 3], "4": None}
 
 
 # From files to a page

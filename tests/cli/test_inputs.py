@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unmask import TopK, cli
-from unmask.cli import evaluate, inputs
+from unmask.cli import evaluate, inputs, options
 
 SCORES = np.array([[0.9, 0.1, 0.5], [0.2, 0.7, -np.inf], [-np.inf, -np.inf, 0.3]])
 
@@ -37,7 +37,7 @@ def test_only_verified_labels_have_propensities_of_their_own(certain: list[bool]
     asked: list[Any] = []
     pairs: Any = SimpleNamespace(certain=np.array(certain), propensity=asked.append)
     for p in (stated, stated.value):
-        made = evaluate._certain(SimpleNamespace(pairs=pairs), p)  # type: ignore[arg-type]
+        made = evaluate.with_judged(SimpleNamespace(pairs=pairs), p)  # type: ignore[arg-type]
         assert made is (None if any(certain) else p)
     assert all(each is stated.value for each in asked)
     assert len(asked) == 2 * any(certain)
@@ -96,13 +96,13 @@ def test_rows_of_an_audit_are_matched_by_their_ids_where_both_files_have_them(
     observed.write_text("id,labels\na,x\nb,y\nc,\n")
     complete.write_text("id,labels\nc,z\na,x;y\nb,y\n")
     plain.write_text("labels\nz\nx;y\ny\n")
-    table = ["labels=labels"]
+    files = options.Files(table=["labels=labels"])
     for second, expected in (
         (complete, [[1, 1, 0], [0, 1, 0], [0, 0, 1]]),
         (plain, [[0, 0, 1], [1, 1, 0], [0, 1, 0]]),
     ):
-        files = inputs.read_labels(complete, None, (observed, second), table=table)
-        assert files.audited is not None
-        assert files.names == ("x", "y", "z")
-        assert files.audited[0].toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
-        assert files.audited[1].toarray().tolist() == expected
+        read = inputs.read_labels(complete, files, audit=(observed, second))
+        assert read.audited is not None
+        assert read.names == ("x", "y", "z")
+        assert read.audited[0].toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+        assert read.audited[1].toarray().tolist() == expected

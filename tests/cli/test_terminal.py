@@ -342,7 +342,7 @@ def test_warnings_are_one_harmless_line(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(data, "read", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        result = run("info", "x")
+        result = run("info", __file__)
     assert harmless(result)
     assert result.stderr == ("unmask: warning: be \\x1b[31mcareful\\n[/x]\nunmask: enough\n")
 

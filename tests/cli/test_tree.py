@@ -10,7 +10,7 @@ import pytest
 
 from tests.helpers.command import run
 from unmask import data, predictions, tree
-from unmask.cli import training
+from unmask.cli import train as command
 from unmask.data import synthetic
 
 ROWS = synthetic.planted(160, n_features=40, n_labels=30, labels_per_row=3, seed=8)
@@ -94,7 +94,7 @@ def test_auto_chooses_and_says_why(
 ) -> None:
     few = json.loads(run("train", train, "-o", tmp_path / "few", "--json").stdout)
     assert few["model of"] == "one-vs-all, the best there is below 20,000 labels"
-    monkeypatch.setattr(training, "MANY", 30)
+    monkeypatch.setattr(command, "MANY", 30)
     many = json.loads(run("train", train, "-o", tmp_path / "many", "--json").stdout)
     assert many["model of"].startswith("label trees: one-vs-all of 30 labels takes long")
     other = run("train", train, "-o", tmp_path / "other", "--normalized", "--json")

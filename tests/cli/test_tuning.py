@@ -13,7 +13,7 @@ import pytest
 
 from tests.helpers.command import run
 from unmask import data, linear, pages, predictions, propensity
-from unmask.cli import linear as commands
+from unmask.cli import train as commands
 from unmask.tuning import tune
 
 HALF = ("--propensity", "constant:0.5")
@@ -167,12 +167,12 @@ def test_weighted_features_are_not_weighted_again_without_a_word(tmp_path: Path)
 def test_propensities_are_kept_where_labels_are_ranked_by_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank_by: str, p: list[float] | None, kept: bool
 ) -> None:
-    monkeypatch.setattr(pages, "write", lambda records, path: None)
+    monkeypatch.setattr(pages, "write_records", lambda records, path: None)
     best: Any = SimpleNamespace(
         to_dict=lambda: {"kind": "tuning"}, rank_by=rank_by,
         propensity=None if p is None else np.array(p),
     )  # fmt: skip
-    record = commands._written(best, tmp_path, Path("train.txt"))
+    record = commands._stored(best, tmp_path, Path("train.txt"))
     assert record["source"] == "train.txt"
     assert json.loads((tmp_path / commands.RECORD).read_text())["kind"] == "tuning"
     assert (tmp_path / commands.RANKED_BY).exists() == kept

@@ -13,7 +13,7 @@ import zstandard
 
 from tests.helpers.devices import terminal
 from tests.helpers.xc_files import XC
-from unmask import audit, data, missing, predictions, propensity, thresholds, weights
+from unmask import audit, data, missing, predictions, propensity, thresholds
 from unmask.files import contents, read_records
 
 pytestmark = pytest.mark.usefixtures("patience")

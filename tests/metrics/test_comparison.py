@@ -326,7 +326,9 @@ def test_refused_models_are_counted_and_judge_nothing() -> None:
     assert with_gap.holds
     assert "under all 2 propensity models" in with_gap.statement
     assert with_gap.statement.endswith("The data refute the other 1.")
-    assert "The data refute" in pages.render(pages.Page("x", [], [ranking_section(with_gap.to_dict())]))
+    assert "The data refute" in pages.render(
+        pages.Page("x", [], [ranking_section(with_gap.to_dict())])
+    )
     assert "gives new and old an order" in Ranking("R@5", "deconvolved", "old", (gap,)).statement
 
 

@@ -342,16 +342,20 @@ def test_bibtex_reaches_the_published_precision(real_data: Path) -> None:
 
 @pytest.mark.parametrize("field", fields(Recipe), ids=lambda field: field.name)
 def test_the_recipe_says_the_defaults_of_estimator_and_command(field):
-    from unmask.cli.train import train as command
+    import typer
+
+    from unmask.cli import app
 
     estimator = inspect.signature(LinearClassifier.__init__).parameters
     assert estimator[field.name].default == field.default
-    options = inspect.signature(command).parameters
+    command = typer.main.get_command(app).commands["train"]
+    options = {option.name: option for option in command.params}
     name = {"C": "cost"}.get(field.name, field.name)
     if name == "correction":
         assert options[name].default is None  # by what is stated of the propensities
-    elif name != "max_iter":  # the command has no option for it
+    else:
         assert options[name].default == field.default
+        assert options[name].help == field.metadata["help"]
 
 
 def test_weights_that_are_handed_in_leave_no_correction_in_the_model():

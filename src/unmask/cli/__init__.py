@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -21,46 +21,44 @@ import typer
 from typer.core import TyperGroup
 
 from unmask._messages import worded
-from unmask._text import visible
 from unmask.cli import (
     audit,
     data,
-    demo,
     diagnose,
     evaluate,
     missing,
+    options,
     predict,
-    report,
-    reproduce,
+    show,
     threshold,
     train,
-    warm,
 )
-from unmask.cli.output import print_in_any_encoding, show_error, warn
+from unmask.cli.options import option
+from unmask.cli.output import messages, one_line, print_in_any_encoding, show_error, warn
 from unmask.cli.words import CommandLine
 
 
 class _Commands(TyperGroup):
-    """The commands; usage errors quote what was typed, with control characters shown as such."""
+    """The commands; usage errors are one line, in which control characters are shown."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with _visible_errors():
+        with _one_line_errors():
             return super().make_context(*args, **options)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As always; messages then use the words of the command."""
+        """Return the command, as always; messages then use its words."""
         name, command, rest = super().resolve_command(ctx, args)
         inner = [word for word in rest[:1] if word in getattr(command, "commands", ())]
         ctx.with_resource(worded(CommandLine(self, (str(name), *inner))))
         return name, command, rest
 
     def invoke(self, ctx: Any) -> object:
-        with _visible_errors():
+        with _one_line_errors():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _visible_errors() -> Iterator[None]:
+def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
@@ -68,9 +66,23 @@ def _visible_errors() -> Iterator[None]:
     except SystemExit as end:  # Rich's, where it finds nobody reading
         raise SystemExit(_CLOSED if end.code == 1 else end.code) from None
     except Exception as error:
-        if hasattr(error, "format_message") and hasattr(error, "message"):  # of click, or typer's
-            error.message = visible(error.message)
-        raise
+        if not hasattr(error, "format_message") or type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        messages.print(one_line(f"unmask: {_usage(error)}"), soft_wrap=True)
+        raise SystemExit(2) from None
+
+
+def _usage(error: Any) -> str:
+    """Return one line about a usage error of Typer: what is wrong, and the nearest option."""
+    context: Any = getattr(error, "ctx", None)
+    where = "unmask" if context is None else context.command_path
+    typed = getattr(error, "option_name", None)
+    if typed is not None and type(error).__name__ == "NoSuchOption":
+        offered = [name for each in context.command.params for name in each.opts]
+        near = options.nearest(typed, offered)
+        return f"{where} has no option {typed}{near or f'; see {where} --help'}"
+    message = str(error.format_message()).rstrip(".")
+    return message if message.endswith("?") else f"{message}; see {where} --help"
 
 
 _CLOSED, _TERMINATED = 128 + signal.SIGPIPE, 128 + signal.SIGTERM
@@ -90,39 +102,32 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("info", rich_help_panel=DATA)(data.info)
-app.command("propensity", rich_help_panel=DATA)(data.propensity)
-app.command("hide", rich_help_panel=DATA)(data.hide)
-app.command("convert", rich_help_panel=DATA)(data.convert)
-app.command("train", rich_help_panel=TRAIN)(train.train)
-app.command("predict", rich_help_panel=TRAIN)(predict.predict)
-app.command("evaluate", rich_help_panel=MEASURE)(evaluate.evaluate)
-app.command("threshold", rich_help_panel=MEASURE)(threshold.threshold)
-app.command("diagnose", rich_help_panel=MEASURE)(diagnose.diagnose)
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    DATA: (data.info, data.propensity, data.hide, data.convert),
+    TRAIN: (train.train, predict.predict),
+    MEASURE: (evaluate.evaluate, threshold.threshold, diagnose.diagnose),
+    FIND: (missing.missing, missing.complete),
+    SHOW: (show.demo, show.report, show.reproduce, show.warm),
+}
+for _heading, _functions in COMMANDS.items():
+    for _function in _functions:
+        _kind = show.Reproduce if _function is show.reproduce else options.Command
+        app.command(cls=_kind, rich_help_panel=_heading)(options.spread(_function))
 app.add_typer(audit.app, name="audit", rich_help_panel=MEASURE)
-app.command("missing", rich_help_panel=FIND)(missing.missing)
-app.command("complete", rich_help_panel=FIND)(missing.complete)
-app.command("demo", rich_help_panel=SHOW)(demo.demo)
-app.command("report", rich_help_panel=SHOW)(report.report)
-app.command("reproduce", cls=reproduce.Reproduce, rich_help_panel=SHOW)(reproduce.reproduce)
-app.command("warm", rich_help_panel=SHOW)(warm.warm)
 
 
 @app.callback(invoke_without_command=True)
 def _options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, option("Print the version.", "--version")] = False,
     max_expansion: Annotated[
-        float | None,
-        typer.Option(help="Read files that unpack to this many times their size; default 200."),
+        float | None, option("Read files that unpack to this many times their size; default 200.")
     ] = None,
     max_columns: Annotated[
-        int | None,
-        typer.Option(help="Read files with this many features or labels; default 100 million."),
+        int | None, option("Read files with this many features or labels; default 100 million.")
     ] = None,
     max_json: Annotated[
-        int | None,
-        typer.Option(help="Read JSON of this many bytes; default 200 million."),
+        int | None, option("Read JSON of this many bytes; default 200 million.")
     ] = None,
 ) -> None:
     if version:

@@ -17,11 +17,14 @@ import typer
 from unmask.cli import options
 from unmask.cli.evaluate import (
     Propensities,
+    Settings,
+    listed,
     propensities_of,
     refuse_without_training,
     show_estimates,
 )
 from unmask.cli.inputs import EvaluatedRows, labels_of, read, read_systems, read_test
+from unmask.cli.options import REQUEST, option
 from unmask.cli.output import (
     command,
     one_line,
@@ -31,6 +34,7 @@ from unmask.cli.output import (
     show_json,
     show_rows,
     warn,
+    write_page,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from unmask.audit import AuditFolder, AuditPlan
     from unmask.data import Dataset
     from unmask.data.judgements import Vocabulary
-    from unmask.metrics import Table, Tables
+    from unmask.metrics import Table
 
 app = typer.Typer(
     help="Measure metrics by judging a random sample, whatever hid the labels.",
@@ -53,18 +57,16 @@ app = typer.Typer(
 Folder = Annotated[Path, typer.Argument(help="The folder that `unmask audit plan` made.")]
 AnswerFiles = Annotated[
     list[Path] | None,
-    typer.Option(
-        help="Answers: a file that the judging page saved, a filled-in sheet, an export of Label "
+    option(
+        "Answers: a file that the judging page saved, a filled-in sheet, an export of Label "
         "Studio or Argilla; may be repeated. They are kept in the folder."
     ),
 ]
-Adjudicator = Annotated[
-    str, typer.Option(help="The annotator whose answers decide where people differ.")
-]
+Adjudicator = Annotated[str, option("The annotator whose answers decide where people differ.")]
 
 
 class Data(NamedTuple):
-    """What an audit is about: labels, predictions by name, names and texts where there are any.
+    """The data of an audit: labels, predictions by name, names and texts where there are any.
 
     `vocabulary` says whether the columns of the labels are all that a row can have.
     """
@@ -77,73 +79,28 @@ class Data(NamedTuple):
     vocabulary: Vocabulary
 
 
-@app.command("plan")
+PLAN = options.Defaults("unmask.audit.plan")
+
+
 def plan(
-    budget: Annotated[int, typer.Option(help="How many rows or pairs can be judged.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the audit.")],
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with the observed labels of the test rows.", callback=options.existing
-        ),
-    ] = None,
-    predictions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="File with predictions; repeated for several systems.", callback=options.existing
-        ),
-    ] = None,
-    unit: Annotated[
-        str, typer.Option(help="rows (all labels of a row), or pairs (one label of one row).")
-    ] = "rows",
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="What is to be measured, such as P@5,R@5,micro-R@5; decides the pairs."),
-    ] = None,
-    design: Annotated[
-        str | None, typer.Option(help="simple, stratified, pairs or two-phase; default: by unit.")
-    ] = None,
-    observed: Annotated[
-        str | None,
-        typer.Option(
-            help="Pairs: take observed ones as true (free, the default), or judge a part of them "
-            "(sampled)."
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(help="Column of the labels' table that holds the text of every row."),
-    ] = None,
-    texts: Annotated[
-        Path | None, typer.Option(help="File with the text of every row, one line each.")
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(
-            help="All labels that judges may choose: a file with one name per line, or a model. "
-            "Without it a table offers what it and the predictions name, which is not enough to "
-            "measure recall."
-        ),
-    ] = None,
-    train: Annotated[
-        Path | None, typer.Option(help="Training file, all of whose labels judges may choose.")
-    ] = None,
-    label_names: Annotated[
-        Path | None, typer.Option(help="File with the name of every label, one line each.")
-    ] = None,
-    ids: Annotated[
-        Path | None, typer.Option(help="File with the name of every row, one line each.")
-    ] = None,
-    reveal: Annotated[
-        bool, typer.Option("--reveal", help="Show judges what is observed and predicted.")
-    ] = False,
-    extend: Annotated[
-        bool, typer.Option("--extend", help="Add a wave of --budget more to the audit there.")
-    ] = False,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    budget: int,
+    output: Annotated[Path, option(None, "--output", "-o")],
+    running: options.Running,
+    labels: options.OptionalFile = None,
+    predictions: options.OptionalFiles = None,
+    unit: str = PLAN.unit,
+    metrics: str | None = None,
+    text: str | None = None,
+    vocabulary: Path | None = None,
+    train: Path | None = None,
+    reveal: bool = False,
+    extend: bool = False,
+    design: str | None = PLAN.design,
+    observed: str | None = PLAN.observed,
+    texts: Path | None = None,
+    label_names: Path | None = None,
+    ids: Path | None = None,
+    seed: options.Seed = PLAN.seed,
 ) -> None:
     """Choose what to judge: rows or pairs, with known inclusion probabilities.
 
@@ -153,10 +110,57 @@ def plan(
     [dim]unmask audit plan --labels test.txt --predictions ours.txt --predictions theirs.txt \\
         --unit pairs --metrics P@5,micro-R@5 --budget 600 --texts texts.txt -o audit/[/]
     [dim]unmask audit plan --extend --budget 100 --seed 1 -o audit/[/]
+
+    Options
+    -------
+    budget
+        How many rows or pairs can be judged.
+    output
+        Folder of the audit.
+    labels
+        File with the observed labels of the test rows.
+    predictions
+        File with predictions; repeated for several systems.
+    unit
+        rows (all labels of a row), or pairs (one label of one row).
+    metrics
+        What is to be measured, such as P@5,R@5,micro-R@5; decides the pairs.
+    text
+        Column of the labels' table that holds the text of every row.
+    vocabulary
+        All labels that judges may choose: a file with one name per line, or a model. Without it a
+        table offers what it and the predictions name, which is not enough to measure recall.
+    train
+        Training file, all of whose labels judges may choose.
+    reveal
+        Show judges what is observed and predicted.
+    extend
+        Add a wave of --budget more to the audit there.
+
+    Estimates
+    ---------
+    design
+        simple, stratified, pairs or two-phase; default: by unit.
+    observed
+        Pairs: take observed ones as true (free, the default), or judge a part of them (sampled).
+
+    Reading files
+    -------------
+    texts
+        File with the text of every row, one line each.
+    label_names
+        File with the name of every label, one line each.
+    ids
+        File with the name of every row, one line each.
     """
     from unmask import audit
+    from unmask.arrays.checks import one_of
 
-    before = _audit_before(output, extend)
+    if not extend and (output / "plan.json").exists():
+        raise ValueError(
+            f"{output} holds an audit already; add to it with --extend, or name another folder."
+        )
+    before = audit.read_folder(output) if extend else None
     if before is not None and (vocabulary or train):
         raise ValueError("a further wave keeps the vocabulary of the audit; leave it out.")
     files = _files(before, labels, predictions)
@@ -165,10 +169,14 @@ def plan(
         train=train, axis=None if before is None else before.sheet.label_names,
     )  # fmt: skip
     if before is None:
-        chosen: dict[str, Any] = {"observed": observed, "design": design}
+        chosen: dict[str, Any] = {
+            "unit": one_of(unit, ("rows", "pairs"), "value of --unit"),
+            "observed": observed,
+            "design": design,
+            "metrics": listed(metrics) if metrics else None,
+        }
         chosen_plan = audit.plan(
-            material.systems, material.labels, budget=budget, unit=_unit(unit),
-            metrics=metrics.split(",") if metrics else None, seed=seed,
+            material.systems, material.labels, budget=budget, seed=seed,
             vocabulary=material.vocabulary, **chosen,
         )  # fmt: skip
     else:
@@ -182,11 +190,16 @@ def plan(
     )  # fmt: skip
     audit.write_folder(output, chosen_plan, sheet, labels=files[0], predictions=files[1])
     facts = _plan_facts(chosen_plan, output)
-    if as_json:
+    if running.as_json:
         show_json(facts | {"expected": [asdict(each) for each in chosen_plan.expected]})
         return
     show_facts("audit plan", facts)
-    _show_expected(chosen_plan)
+    if chosen_plan.expected:
+        show_rows(
+            "expected half-width of the 95 % interval",
+            ["metric", "half the budget", "this budget", "twice the budget"],
+            ((e.metric, e.half, e.budget, e.twice) for e in chosen_plan.expected),
+        )
     if material.texts is None:
         results.print(
             "Judges see row names only; give texts with --text COLUMN of the table of labels, or "
@@ -203,29 +216,10 @@ def plan(
     results.print(one_line(f"next: unmask audit page {output} -o judge.html"))
 
 
-def _unit(unit: str) -> Any:
-    from unmask.arrays.checks import one_of
-
-    return one_of(unit, ("rows", "pairs"), "value of --unit")
-
-
-def _audit_before(output: Path, extend: bool) -> AuditFolder | None:
-    """The audit that is to be extended; refused where there is one and nobody said so."""
-    from unmask import audit
-
-    if extend:
-        return audit.read_folder(output)
-    if (output / "plan.json").exists():
-        raise ValueError(
-            f"{output} holds an audit already; add to it with --extend, or name another folder."
-        )
-    return None
-
-
 def _files(
     before: AuditFolder | None, labels: Path | None, predictions: list[Path] | None
 ) -> tuple[Path, tuple[Path, ...]]:
-    """The files of labels and predictions: as named, or those of the folder, if unchanged."""
+    """Return the files of labels and predictions: as named, or the unchanged ones of the folder."""
     if before is not None:
         named = tuple(predictions or ())
         return (
@@ -248,13 +242,12 @@ def _data(
     train: Path | None = None,
     axis: Sequence[str] | None = None,
 ) -> Data:
-    """Labels and predictions, with names and texts from their files or from the data set.
+    """Return labels and predictions, with names and texts from their files or from the data set.
 
     The columns of labels are those of `axis`, the labels of a plan so far, else of the vocabulary.
     """
     labels, systems = files
-    columns = {} if text is None else {"text": text}
-    rows = read_test(labels, None, columns)
+    rows = read_test(labels, None, options.Texts(text=text))
     names = _lines(label_names)
     if axis is not None:
         test, stated = _with_axis(rows.test, axis), True
@@ -275,7 +268,7 @@ def _data(
 def _with_vocabulary(
     rows: EvaluatedRows, names: list[str] | None, vocabulary: Path | None, train: Path | None
 ) -> tuple[Dataset, bool, list[str] | None]:
-    """The test rows with a column for every label that judges may choose.
+    """Return the test rows with a column for every label that judges may choose.
 
     Returns also whether somebody stated these labels, and the names that are left to show.
     """
@@ -284,7 +277,7 @@ def _with_vocabulary(
 
     test = rows.test
     offered = [] if vocabulary is None else _vocabulary(vocabulary)
-    trained = None if train is None else read(train)
+    trained = None if train is None else read(train, options.Files())
     if test.label_names is None:
         if trained is not None and trained.label_names is not None:
             raise ValueError(f"{train} has names of labels, {rows.path} numbers; give both alike.")
@@ -316,7 +309,7 @@ def _with_vocabulary(
 
 
 def _vocabulary(path: Path) -> list[str]:
-    """Names of labels: the lines of a file, or those of a model."""
+    """Return names of labels: the lines of a file, or those of a model."""
     if not path.is_dir():
         return [name for line in _lines(path) or () if (name := line.strip())]
     from unmask import models
@@ -328,7 +321,7 @@ def _vocabulary(path: Path) -> list[str]:
 
 
 def _with_axis(test: Dataset, axis: Sequence[str]) -> Dataset:
-    """The rows with the labels of a plan, where the file has the same names; or as many."""
+    """Return the rows with the labels of a plan, where the file has the same names; or as many."""
     if test.label_names is None:
         return _widened(test, len(axis))
     same = set(test.label_names) <= set(axis)
@@ -336,7 +329,7 @@ def _with_axis(test: Dataset, axis: Sequence[str]) -> Dataset:
 
 
 def _widened(test: Dataset, width: int) -> Dataset:
-    """The rows with columns for so many labels, where the file leaves open how many there are."""
+    """Return the rows with columns for so many labels, where the file leaves their number open."""
     from dataclasses import replace
 
     from scipy.sparse import csr_array
@@ -361,7 +354,7 @@ def _lines(path: Path | None) -> list[str] | None:
 
 
 def _with_names_of(before: AuditFolder, material: Data) -> Data:
-    """Names and texts of the questions so far, where no file says others."""
+    """Return data with the names and texts of the questions so far, where no file says others."""
     n = material.labels.shape[0]
     names = {question.row: question.row_name for question in before.sheet.questions}
     ids = material.ids or [names.get(row, str(row)) for row in range(n)]
@@ -387,44 +380,31 @@ def _plan_facts(plan: AuditPlan, output: Path) -> dict[str, object]:
     }
 
 
-def _show_expected(plan: AuditPlan) -> None:
-    if plan.expected:
-        show_rows(
-            "expected half-width of the 95 % interval",
-            ["metric", "half the budget", "this budget", "twice the budget"],
-            ((e.metric, e.half, e.budget, e.twice) for e in plan.expected),
-        )
-
-
-@app.command("sheet")
 def sheet(
     folder: Folder,
+    printing: options.Printing,
     output: options.Output,
     format: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            help="csv, jsonl, label-studio or argilla; default: by the suffix of the file.",
-            autocompletion=options.names("unmask.audit", "FORMATS"),
-        ),
+        str | None, option(None, "--for", autocompletion=options.names("unmask.audit", "FORMATS"))
     ] = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Write the questions for a spreadsheet or an annotation tool.
 
     [dim]unmask audit sheet audit/ -o sheet.csv[/]
     [dim]unmask audit sheet audit/ -o tasks.json --for label-studio[/]
+
+    Options
+    -------
+    format
+        csv, jsonl, label-studio or argilla; default: by the suffix of the file.
     """
     from unmask import audit
 
     asked = audit.read_folder(folder).sheet
     files = audit.write_sheet(asked, output, format=format)
     facts = {"questions": len(asked.questions), "written": ", ".join(map(str, files))}
-    if as_json:
-        return show_json(facts)
-    show_facts("sheet", facts)
-    if files[0].suffix == ".csv":
+    printing.show("sheet", facts)
+    if files[0].suffix == ".csv" and not printing.as_json:
         pairs = asked.questions and asked.questions[0].label is not None
         columns = (
             "answer with yes, no, unsure or skip" if pairs
@@ -434,13 +414,8 @@ def sheet(
         results.print(one_line(f"next: unmask audit estimate {folder} --answers {files[0]}"))
 
 
-@app.command("page")
 def page(
-    folder: Folder,
-    output: options.Output,
-    title: options.Title = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    folder: Folder, printing: options.Printing, output: options.Output, title: options.Title = None
 ) -> None:
     """Write one HTML file on which a person judges; it needs no server and sends nothing.
 
@@ -453,21 +428,18 @@ def page(
     facts = {
         "questions": len(asked.questions), "bytes": output.stat().st_size, "page": str(output)
     }  # fmt: skip
-    if as_json:
-        show_json(facts)
+    printing.show("judging page", facts)
+    if printing.as_json:
         return
-    show_facts("judging page", facts)
     results.print("Open it in a browser, judge, save the answers to a file; then")
     results.print(one_line(f"next: unmask audit estimate {folder} --answers answers.json"))
 
 
-@app.command("status")
 def status(
     folder: Folder,
+    printing: options.Printing,
     answers: AnswerFiles = None,
     adjudicator: Adjudicator = "",
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Say how much has been judged, by whom, and how far people agree.
 
@@ -476,14 +448,14 @@ def status(
     """
     current = _answered(folder, answers, adjudicator)
     record = _people(current)
-    if as_json:
+    if printing.as_json:
         show_json({**_plan_facts(current.plan, folder), **record})
         return
     _show_people(folder, current.plan.unit, record)
 
 
 def _answered(folder: Path, answers: list[Path] | None, adjudicator: str) -> AuditFolder:
-    """The folder, with the answers of these files put into it."""
+    """Return the folder, with the answers of these files put into it."""
     from dataclasses import replace
 
     from unmask import audit
@@ -498,7 +470,7 @@ def _answered(folder: Path, answers: list[Path] | None, adjudicator: str) -> Aud
 
 
 def _people(current: AuditFolder) -> Record:
-    """Counts, annotators, agreement and contradictions, as values."""
+    """Return counts, annotators, agreement and contradictions, as values."""
     answers = current.answers
     agreement = answers.agreement()
     return {
@@ -546,44 +518,22 @@ def _show_people(folder: Path, unit: str, record: Record) -> None:
         )  # fmt: skip
 
 
-@app.command("estimate")
 def estimate(
     folder: Folder,
+    running: options.Running,
     answers: AnswerFiles = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(help="Metrics, separated by commas; default: those of the plan."),
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="File of observed labels, if it has moved.")
-    ] = None,
-    predictions: Annotated[
-        list[Path] | None, typer.Option(help="Files of predictions, if they have moved.")
-    ] = None,
+    metrics: str | None = None,
+    labels: Path | None = None,
+    predictions: list[Path] | None = None,
     train: options.Train = None,
-    propensity: Annotated[
-        str | None,
-        typer.Option(help="Also estimate from these propensities, beside what is measured."),
-    ] = None,
+    propensity: str | None = None,
     adjudicator: Adjudicator = "",
-    until_width: Annotated[
-        float | None,
-        typer.Option(help="Say whether the audit may stop: are metrics known to ± this?"),
-    ] = None,
-    until_at_least: Annotated[
-        float | None,
-        typer.Option(help="Say whether the audit may stop: are metrics certain to reach this?"),
-    ] = None,
-    elusion: Annotated[
-        bool,
-        typer.Option("--elusion", help="Say how many relevant labels nobody predicted, at most."),
-    ] = False,
-    confidence: options.Confidence = 0.95,
+    until_width: float | None = None,
+    until_at_least: float | None = None,
+    elusion: bool = False,
+    confidence: options.Confidence = REQUEST.confidence,
     html: options.Html = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    seed: options.Seed = REQUEST.seed,
 ) -> None:
     """Measure metrics from the answers so far, beside what the observed labels say.
 
@@ -594,22 +544,68 @@ def estimate(
     [dim]unmask audit estimate audit/ --metrics R@5 --until-at-least 0.8 --elusion[/]
     [dim]unmask audit estimate audit/ --metrics P@5,R@5 --propensity jain --train train.txt \\
         --html result.html[/]
+
+    Options
+    -------
+    metrics
+        Metrics, separated by commas; default: those of the plan.
+    labels
+        File of observed labels, if it has moved.
+    predictions
+        Files of predictions, if they have moved.
+    propensity
+        Also estimate from these propensities, beside what is measured.
+    until_width
+        Say whether the audit may stop: are metrics known to ± this?
+    until_at_least
+        Say whether the audit may stop: are metrics certain to reach this?
+    elusion
+        Say how many relevant labels nobody predicted, at most.
     """
+    from unmask import audit
+    from unmask.metrics import compare, evaluate
     from unmask.pages.audit import stopping_lines
 
     current = _answered(folder, answers, adjudicator)
     files = _files(current, labels, predictions)
     material = _data(files, axis=current.sheet.label_names)
-    _refuse_other_data(current.plan, material)
+    systems = list(material.systems.values())
+    if audit.data_fingerprint(systems, material.labels) != current.plan.fingerprint:
+        raise ValueError(
+            "these are not the labels and predictions that the plan was made from; name them with "
+            "--labels and --predictions if they have moved, or plan a new audit."
+        )
     p = None if propensity is None else _propensities(files[0], material, train, propensity)
-    names = metrics.split(",") if metrics else list(current.plan.metrics)
+    names = listed(metrics) if metrics else list(current.plan.metrics)
     with progress_console.status("measuring"):
-        tables = _tables(current, material, names, p, confidence=confidence, seed=seed)
-        differences = _differences(current, material, names, p, confidence=confidence, seed=seed)
-        goals = Goals(until_width, until_at_least, elusion)
+        judged = current.answers.judgements(current.plan)
+        corrected = [] if p is None else ["unbiased", "deconvolved"]
+        asked: Settings = {
+            "metrics": names,
+            "estimators": ["measured", "vanilla", *corrected],
+            "confidence": confidence,
+            "seed": seed,
+        }
+        tables = {
+            name: evaluate(top, material.labels, p, audit=judged, **asked)
+            for name, top in material.systems.items()
+        }
+        differences = None
+        if len(tables) > 1:
+            paired: Settings = {**asked, "estimators": ["measured", *corrected]}
+            differences = compare(material.systems, material.labels, p, audit=judged, **paired)
         records = [
             _record(name, table, current, material, names, confidence)
-            | {"stopping": _stopping(current, material, name, names, goals, confidence)}
+            | {
+                "stopping": {
+                    "sequences": _sequences(
+                        current, material, name, names, until_width, until_at_least, confidence
+                    ),
+                    "elusion": _elusion(current, material, name, names, confidence)
+                    if elusion
+                    else None,
+                }
+            }
             for name, table in tables.items()
         ]
     if differences is not None:
@@ -618,11 +614,8 @@ def estimate(
             "comparison": {"title": differences.title, "headline": differences.headline},
         }
     if html is not None:
-        from unmask import pages
-
-        with progress_console.status("drawing"):
-            pages.write(pages.page(list(records)), html)
-    if as_json:
+        write_page(html, records)
+    if running.as_json:
         show_json(records[0] if len(records) == 1 else records)
         return
     if differences is not None:
@@ -641,7 +634,7 @@ def estimate(
 
 
 def _show_answered(current: AuditFolder, facts: Record) -> None:
-    """How much was judged, and what the answers that were no answers could change."""
+    """Print how much was judged, and what the answers that were no answers could change."""
     counts = current.answers.counts()
     judged = f"{counts['judged']:,} of {counts['asked']:,} {current.plan.unit} are judged"
     undecided = counts["unsure"] + counts["split"]
@@ -654,76 +647,56 @@ def _show_answered(current: AuditFolder, facts: Record) -> None:
         )
 
 
-class Goals(NamedTuple):
-    """When the audit may stop, as the options say, and whether elusion is asked for."""
-
-    width: float | None
-    at_least: float | None
-    elusion: bool
-
-
-def _stopping(
+def _sequences(
     current: AuditFolder,
     material: Data,
     name: str,
     metrics: list[str],
-    goals: Goals,
+    width: float | None,
+    at_least: float | None,
     confidence: float,
+) -> list[Record]:
+    """Return intervals that hold at every look, and what they say of the goals, if any."""
+    from unmask import audit
+
+    if width is None and at_least is None:
+        return []
+    judged, records = current.answers.judgements(current.plan), []
+    for metric in metrics:
+        each = audit.sequence(
+            material.systems[name], material.labels, judged, metric, planned=current.plan.budget,
+            confidence=confidence,
+        )  # fmt: skip
+        low, high = each.interval
+        records.append(
+            {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
+             "confidence": confidence, "half_width": width, "at_least": at_least,
+             "stop_after": each.rows_until(half_width=width, at_least=at_least)}
+        )  # fmt: skip
+    return records
+
+
+def _elusion(
+    current: AuditFolder, material: Data, name: str, metrics: list[str], confidence: float
 ) -> Record:
-    """Intervals that hold at every look, what they say of the goals, and what eluded all."""
+    """Return how many relevant labels nobody predicted, at most."""
     from unmask import audit
     from unmask.metrics.registry import split_measured
 
     top, judged = material.systems[name], current.answers.judgements(current.plan)
-    record: Record = {"sequences": [], "elusion": None}
-    if goals.width is not None or goals.at_least is not None:
-        for metric in metrics:
-            each = audit.sequence(
-                top, material.labels, judged, metric, planned=current.plan.budget,
-                confidence=confidence,
-            )  # fmt: skip
-            low, high = each.interval
-            record["sequences"].append(
-                {"metric": metric, "low": low, "high": high, "judged": judged.n_judged,
-                 "confidence": confidence, "half_width": goals.width, "at_least": goals.at_least,
-                 "stop_after": each.rows_until(half_width=goals.width, at_least=goals.at_least)}
-            )  # fmt: skip
-    if goals.elusion:
-        k = max(split_measured(metric)[1] or top.k for metric in metrics)
-        eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
-        record["elusion"] = {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
-    return record
-
-
-def _differences(
-    current: AuditFolder,
-    material: Data,
-    metrics: list[str],
-    p: Propensities | None,
-    *,
-    confidence: float,
-    seed: int,
-) -> Tables | None:
-    """How much better every further system is than the first; None for a single one."""
-    from unmask.metrics import compare
-
-    if len(material.systems) < 2:
-        return None
-    stated = ["measured"] if p is None else ["measured", "unbiased", "deconvolved"]
-    return compare(
-        material.systems, material.labels, p, metrics=metrics, estimators=stated,
-        audit=current.answers.judgements(current.plan), confidence=confidence, seed=seed,
-    )  # fmt: skip
+    k = max(split_measured(metric)[1] or top.k for metric in metrics)
+    eluding = audit.elusion(top, material.labels, judged, k=k, confidence=confidence)
+    return {**asdict(eluding), "share": eluding.share, "text": eluding.sentence}
 
 
 def _propensities(labels: Path, material: Data, train: Path | None, described: str) -> Propensities:
-    """Those of the audit's labels, which a training file may name in another order."""
+    """Return propensities of the audit's labels, which a training file may order otherwise."""
     import numpy as np
 
     refuse_without_training(train, described)
     if train is None:
         return propensities_of(None, material.labels, described)
-    rows = read_test(labels, train, {})
+    rows = read_test(labels, train, options.Files())
     if rows.train is None or rows.names is None or material.label_names is None:
         return propensities_of(rows.trained, rows.observed, described)
     names = tuple(dict.fromkeys([*rows.names, *material.label_names]))
@@ -739,39 +712,6 @@ def _propensities(labels: Path, material: Data, train: Path | None, described: s
     return values
 
 
-def _refuse_other_data(plan: AuditPlan, material: Data) -> None:
-    from unmask import audit
-
-    if audit.data_fingerprint(list(material.systems.values()), material.labels) != plan.fingerprint:
-        raise ValueError(
-            "these are not the labels and predictions that the plan was made from; name them with "
-            "--labels and --predictions if they have moved, or plan a new audit."
-        )
-
-
-def _tables(
-    current: AuditFolder,
-    material: Data,
-    metrics: list[str],
-    p: Propensities | None,
-    *,
-    confidence: float,
-    seed: int,
-) -> dict[str, Table]:
-    """The estimates of every system."""
-    from unmask.metrics import evaluate
-
-    judged = current.answers.judgements(current.plan)
-    stated = ["vanilla"] if p is None else ["vanilla", "unbiased", "deconvolved"]
-    return {
-        name: evaluate(
-            top, material.labels, p, metrics=metrics, estimators=["measured", *stated],
-            audit=judged, confidence=confidence, seed=seed,
-        )
-        for name, top in material.systems.items()
-    }  # fmt: skip
-
-
 def _record(
     name: str,
     table: Table,
@@ -780,7 +720,7 @@ def _record(
     metrics: list[str],
     confidence: float,
 ) -> Record:
-    """What a page needs, as `--json` prints it and `unmask report` reads it."""
+    """Return everything that a page needs, as `--json` prints it and `unmask report` reads it."""
     from unmask.audit import reached
 
     plan = current.plan
@@ -815,3 +755,7 @@ def _record(
             **_people(current),
         },
     }  # fmt: skip
+
+
+for _function in (plan, sheet, page, status, estimate):
+    app.command(cls=options.Command)(options.spread(_function))

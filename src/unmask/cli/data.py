@@ -11,29 +11,18 @@ import numpy as np
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import labels_of, read, table_columns
-from unmask.cli.output import results, show_facts, show_json, show_rows
+from unmask.cli.inputs import labels_of, read
+from unmask.cli.options import option
+from unmask.cli.output import results, show_json, show_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._typing import Floats
     from unmask.data import Dataset, Description
     from unmask.propensity import PropensityEstimate
 
 
-def info(
-    source: options.Source,
-    text: options.Text = None,
-    labels: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
+def info(source: options.Source, columns: options.Columns, running: options.Running) -> None:
     """Say what a data file holds: sizes, label counts, the tail.
 
     [dim]unmask info train.txt.gz[/]
@@ -43,11 +32,10 @@ def info(
     """
     from unmask import data
 
-    columns = table_columns(table, text=text, labels=labels, id=id)
-    parts = data.parts(source) if part is None and source.is_dir() else (part,)
-    datasets = {name: read(source, name, format, columns=columns) for name in parts or (None,)}
+    parts = data.parts(source) if columns.part is None and source.is_dir() else (columns.part,)
+    datasets = {name: read(source, replace(columns, part=name)) for name in parts or (None,)}
     described = {name: data.describe(dataset) for name, dataset in datasets.items()}
-    if as_json:
+    if running.as_json:
         records = {
             name: asdict(described[name])
             | {"source": asdict(dataset.source), "frequent_labels": _frequent(dataset)}
@@ -63,11 +51,14 @@ def info(
     )
     for name, d in described.items():
         _show_histogram(" ".join(filter(None, [name, "rows by number of labels"])), d)
-        _show_frequent(" ".join(filter(None, [name, "most frequent labels"])), datasets[name])
+        frequent = [(str(each["label"]), each["rows"]) for each in _frequent(datasets[name])]
+        if frequent:
+            title = " ".join(filter(None, [name, "most frequent labels"]))
+            show_rows(title, ["label", "rows"], frequent)
 
 
 def _read_as(dataset: Dataset) -> dict[str, object]:
-    """How a table was understood."""
+    """Return how a table was understood."""
     details = dict(dataset.source.details)
     named = {"id": "column of ids", "labels": "column of labels", "text": "columns of texts"}
     named |= {"tool": "made by", "not annotated": "left out, not annotated"}
@@ -76,18 +67,12 @@ def _read_as(dataset: Dataset) -> dict[str, object]:
 
 
 def _frequent(dataset: Dataset, most: int = 10) -> list[dict[str, object]]:
-    """The most frequent labels by name; none where they have no names."""
+    """Return the most frequent labels by name; none where they have no names."""
     if dataset.label_names is None or dataset.labels is None:
         return []
     counts = np.bincount(dataset.labels.indices, minlength=len(dataset.label_names))
     order = np.argsort(-counts, kind="stable")[:most].tolist()
     return [{"label": dataset.label_names[j], "rows": int(counts[j])} for j in order]
-
-
-def _show_frequent(title: str, dataset: Dataset) -> None:
-    rows = [(str(each["label"]), each["rows"]) for each in _frequent(dataset)]
-    if rows:
-        show_rows(title, ["label", "rows"], rows)
 
 
 def _facts(d: Description) -> dict[str, object]:
@@ -110,7 +95,7 @@ def _facts(d: Description) -> dict[str, object]:
 
 
 def _show_histogram(title: str, d: Description) -> None:
-    """Rows by their number of labels, as bars; the last line gathers the longest hundredth."""
+    """Print rows by their number of labels as bars; the last line has the longest hundredth."""
     counts = d.label_count_histogram
     long = int(np.searchsorted(counts.cumsum(), 0.99 * d.n)) + 1
     step = -(-long // 12)
@@ -124,45 +109,36 @@ def _show_histogram(title: str, d: Description) -> None:
 
 def propensity(
     source: options.Source,
+    files: options.Files,
+    running: options.Running,
     propensity: options.Propensity = "jain",
-    lowest: Annotated[
-        float | None, typer.Option(help="Raise lower propensities to this number, in (0, 1].")
-    ] = None,
-    audit: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            help="Estimate from two files: observed and complete labels of the same rows."
-        ),
-    ] = None,
-    annotations: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            help="Estimate from two files: independent annotations of the same rows, the first "
-            "of them made like the source."
-        ),
-    ] = None,
+    lowest: float | None = None,
+    audit: tuple[Path, Path] | None = None,
+    annotations: tuple[Path, Path] | None = None,
     seed: options.Seed = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write one propensity per line; an estimate as JSON."),
-    ] = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    output: Annotated[Path | None, option(None, "--output", "-o")] = None,
 ) -> None:
     """Compute the propensity of every label from training labels, or estimate it from an audit.
 
     [dim]unmask propensity train.txt.gz --propensity jain:AmazonCat-13K -o propensity.txt[/]
     [dim]unmask propensity train.txt.gz --audit seen.txt complete.txt -o estimate.json[/]
+
+    Options
+    -------
+    lowest
+        Raise lower propensities to this number, in (0, 1].
+    audit
+        Estimate from two files: observed and complete labels of the same rows.
+    annotations
+        Estimate from two files: independent annotations of the same rows, the first of them made
+        like the source.
+    output
+        Write one propensity per line; an estimate as JSON.
     """
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
-    columns = table_columns(table)
-    dataset = read(source, part, format, columns=columns)
+    dataset = read(source, files)
     labels = labels_of(dataset, source)
     p = (
         models.from_spec(propensity, labels)
@@ -176,29 +152,23 @@ def propensity(
         if is_standard_output(output):
             return
     if isinstance(p, models.PropensityEstimate):
-        _show_estimate(p, labels, as_json)
-    elif as_json:
+        _show_estimate(p, labels, running.as_json)
+    elif running.as_json:
         show_json({"model": propensity, "propensity": p})
     else:
-        _show_propensities(propensity, p, labels, dataset.label_names)
-
-
-def _show_propensities(
-    model: str, p: Floats, labels: sp.csr_array, names: tuple[str, ...] | None
-) -> None:
-    ranks = list(_from_head_to_tail(labels))
-    show_rows(
-        f"{model}: propensities of {len(p):,} labels",
-        ["rank of the label", *(["label"] if names else []), "rows", "p", "1/p"],
-        (
-            (f"{rank:,}", *([names[j]] if names else []), count, p[j], 1 / p[j])
-            for rank, j, count in ranks
-        ),
-    )
+        names = dataset.label_names
+        show_rows(
+            f"{propensity}: propensities of {len(p):,} labels",
+            ["rank of the label", *(["label"] if names else []), "rows", "p", "1/p"],
+            (
+                (f"{rank:,}", *([names[j]] if names else []), count, p[j], 1 / p[j])
+                for rank, j, count in _from_head_to_tail(labels)
+            ),
+        )
 
 
 def _from_head_to_tail(labels: sp.csr_array) -> Iterator[tuple[int, int, int]]:
-    """Rank, number and rows of nine labels, from the most frequent to the rarest."""
+    """Yield rank, number and rows of nine labels, from the most frequent to the rarest."""
     n_labels = labels.shape[1]
     counts = np.bincount(labels.indices, minlength=n_labels)
     by_rank = np.argsort(-counts, kind="stable")
@@ -217,7 +187,9 @@ def _estimate(
 
     if audit is not None and annotations is not None:
         raise ValueError("give --audit or --annotations, not both.")
-    first, second = (labels_of(read(path), path) for path in audit or annotations or ())
+    first, second = (
+        labels_of(read(path, options.Files()), path) for path in audit or annotations or ()
+    )
     n, n_labels = labels.shape
     counts = np.bincount(labels.indices, minlength=n_labels)
     estimate = models.audit if audit else models.recapture
@@ -225,7 +197,7 @@ def _estimate(
 
 
 def _show_estimate(p: PropensityEstimate, labels: sp.csr_array, as_json: bool) -> None:
-    """Values with intervals, from head to tail, the fitted curve, and what to keep in mind."""
+    """Print values with intervals, from head to tail, the fitted curve, and notes."""
     intervals = {} if p.curve is None else p.curve.intervals
     facts = {name: float(getattr(p.curve, name)) for name in intervals}
     if as_json:
@@ -250,14 +222,10 @@ def _show_estimate(p: PropensityEstimate, labels: sp.csr_array, as_json: bool) -
 def hide(
     source: options.Source,
     output: options.Output,
+    files: options.Files,
+    running: options.Running,
     propensity: options.Propensity = "jain",
     seed: options.Seed = 0,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Hide labels with known propensities, to study what missing labels do.
 
@@ -267,7 +235,7 @@ def hide(
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
-    dataset = read(source, part, format, columns=table_columns(table))
+    dataset = read(source, files)
     true_labels = labels_of(dataset, source)
     observed = data.hide(true_labels, models.from_spec(propensity, true_labels), seed=seed)
     data.write(output, replace(dataset, labels=observed))
@@ -280,11 +248,11 @@ def hide(
         "rows left without label": int((np.diff(observed.indptr) == 0).sum()),
         "written to": str(output),
     }
-    show_json(facts) if as_json else show_facts("hidden labels", facts)
+    running.show("hidden labels", facts)
 
 
 def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
-    """What files of numbers do not hold."""
+    """Return the parts of a data set that files of numbers do not hold."""
     from unmask.files.tables import ending
 
     if ".npz" in output.suffixes[-2:] or to == "npz":
@@ -303,6 +271,8 @@ def _left_out(dataset: Dataset, output: Path, to: str | None) -> list[str]:
 
 def convert(
     source: options.Source,
+    columns: options.Columns,
+    running: options.Running,
     target: Annotated[
         Path | None,
         typer.Argument(
@@ -310,33 +280,10 @@ def convert(
             ".parquet; .gz and .zst compress."
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The same, said as an option.")
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Format to write, when the ending does not say it: labels, features, annif …",
-            autocompletion=options.names("unmask.data.writing", "WRITERS"),
-        ),
-    ] = None,
-    text: options.Text = None,
-    labels: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    base: Annotated[
-        int | None,
-        typer.Option(help="What the file counts labels and features from, 0 or 1."),
-    ] = None,
-    vocabulary: Annotated[
-        Path | None,
-        typer.Option(help="Vocabulary (CSV, TSV or Turtle) that names labels given as URIs."),
-    ] = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    output: Annotated[Path | None, option(None, "--output", "-o")] = None,
+    to: Annotated[str | None, options.choice("unmask.data.writing", "WRITERS")] = None,
+    base: int | None = None,
+    vocabulary: Path | None = None,
 ) -> None:
     """Write a data set in another format or compression; what the format cannot hold is said.
 
@@ -345,6 +292,17 @@ def convert(
 
     [dim]unmask convert train.svm train.npz[/]
     [dim]unmask convert folder/ all.txt.zst --part train[/]
+
+    Options
+    -------
+    output
+        File to write, said as an option.
+    to
+        Format to write, when the ending does not say it: labels, features, annif …
+    base
+        What the file counts labels and features from, 0 or 1.
+    vocabulary
+        Vocabulary (CSV, TSV or Turtle) that names labels given as URIs.
     """
     from unmask import data
     from unmask.files import is_standard_output
@@ -353,8 +311,7 @@ def convert(
     if len(named) != 1:
         raise ValueError("name one file to write, behind the source or with -o.")
     output = named[0]
-    columns = table_columns(table, text=text, labels=labels, id=id)
-    dataset = read(source, part, format, base=base, columns=columns)
+    dataset = read(source, columns, base=base)
     if vocabulary is not None:
         dataset = dataset.renamed(data.subject_labels(vocabulary))
     data.write(output, dataset, format=to)
@@ -366,4 +323,4 @@ def convert(
         "bytes": output.stat().st_size,
         **({"left out": ", ".join(lost)} if (lost := _left_out(dataset, output, to)) else {}),
     }
-    show_json(facts) if as_json else show_facts("converted", facts)
+    running.show("converted", facts)

@@ -7,71 +7,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unmask.cli.options import Files
 from unmask.cli.output import progress_console, warn
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask._names import Strings
-    from unmask._typing import Ints
     from unmask.arrays import TopK
     from unmask.data import Dataset, Hierarchy
     from unmask.metrics.judged_pairs import JudgedPairs
 
 
-TABLE_SETTINGS = (
-    "labels", "id", "text", "layout", "delimiter", "separator", "encoding", "nulls", "repeated",
-    "negative", "ignored",
-)  # fmt: skip
-"""What --table may say of tables."""
-
-
-def read(
-    source: Path,
-    part: str | None = None,
-    format: str | None = None,
-    *,
-    base: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    like: Dataset | None = None,
-) -> Dataset:
-    """A data set, with a note of progress while it is read; `columns` as `table_columns` gives."""
+def read(source: Path, files: Files, *, base: int | None = None) -> Dataset:
+    """Return a data set, with a note of progress while it is read."""
     from unmask import data
 
-    settings: dict[str, Any] = dict(columns or {})
+    columns: dict[str, Any] = dict(files.columns)
     with progress_console.status(f"reading {source}"):
-        return data.read(source, part=part, format=format, base=base, like=like, **settings)
-
-
-def table_columns(
-    table: Sequence[str] | None,
-    *,
-    text: str | None = None,
-    labels: str | None = None,
-    id: str | None = None,
-) -> dict[str, str]:
-    """What --table, --text, --labels and --id say of tables, as `data.read` takes it."""
-    from unmask.arrays.checks import one_of
-
-    settings: dict[str, str] = {}
-    for setting in table or ():
-        name, equals, value = setting.partition("=")
-        if not equals or not value:
-            raise ValueError(
-                f"--table takes NAME=VALUE, such as --table 'delimiter=;'; got {setting!r}."
-            )
-        settings[one_of(name, TABLE_SETTINGS, "name for --table")] = value
-    more = {"text": text, "labels": labels, "id": id}
-    return settings | {name: value for name, value in more.items() if value is not None}
+        return data.read(source, part=files.part, format=files.format, base=base, **columns)
 
 
 def labels_of(dataset: Dataset, source: Path) -> sp.csr_array:
-    """Its labels; ValueError if there are none."""
+    """Return its labels; ValueError if there are none."""
     return _present(dataset.labels, source, "labels")
 
 
 def features_of(dataset: Dataset, source: Path) -> sp.csr_array:
-    """Its features; ValueError if there are none."""
+    """Return its features; ValueError if there are none."""
     if dataset.features is None and dataset.texts is not None:
         raise ValueError(f"{source} holds texts, no features; train a model of texts with --text.")
     if dataset.features is None and "layout" in dataset.source.details:
@@ -106,37 +68,28 @@ class Labelled(NamedTuple):
 
 
 def read_labels(
-    source: Path,
-    train: Path | None,
-    audit: tuple[Path, Path] | None,
-    *,
-    part: str | None = None,
-    format: str | None = None,
-    table: Sequence[str] | None = None,
+    source: Path, files: Files, train: Path | None = None, audit: tuple[Path, Path] | None = None
 ) -> Labelled:
-    """Labels of a file, of its training file and of two files of an audit, by the same names."""
+    """Return labels of a file, of its training file and of an audit, by the same names."""
     from unmask import data
+    from unmask._names import matched_rows
 
-    columns = table_columns(table)
     paths = [source, *([train] if train else []), *(audit or ())]
-    sets = [read(source, part, format, columns=columns)]
-    sets += [read(path, columns=columns) for path in paths[1:]]
+    sets = [read(source, files)]
+    sets += [read(path, Files(table=files.table)) for path in paths[1:]]
     for path, dataset in zip(paths, sets, strict=True):
         labels_of(dataset, path)
     if all(each.label_names is not None for each in sets) and len(sets) > 1:
         sets = list(data.same_labels(*sets))
     if audit is not None and sets[-1].ids is not None and sets[-2].ids is not None:
-        sets[-1] = sets[-1].take(_rows_of(sets[-2].ids, sets[-1].ids, "observed", "complete"))
+        observed, complete = sets[-2].ids, sets[-1].ids
+        sets[-1] = sets[-1].take(
+            matched_rows(observed, complete, "observed labels", "complete labels")
+        )
     matrices = [labels_of(dataset, path) for path, dataset in zip(paths, sets, strict=True)]
     audited = (matrices[-2], matrices[-1]) if audit is not None else None
     trained = matrices[1] if train is not None else matrices[0]
     return Labelled(matrices[0], trained, audited, sets[0].label_names)
-
-
-def _rows_of(ids: Strings, others: Strings, what: str, other: str) -> Ints:
-    from unmask._names import matched_rows
-
-    return matched_rows(ids, others, f"{what} labels", f"{other} labels")
 
 
 @dataclass(frozen=True)
@@ -169,19 +122,19 @@ class EvaluatedRows:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Of the L labels."""
+        """Names of the L labels."""
         return self.test.label_names
 
 
 def read_test(
-    labels: Path, train: Path | None, columns: Mapping[str, str], judgements: Path | None = None
+    labels: Path, train: Path | None, files: Files, judgements: Path | None = None
 ) -> EvaluatedRows:
-    """Labels of test and training rows; what only one of the files names has a column in both."""
-    test = with_judgements(read(labels, columns=columns), judgements)
+    """Return labels of test and training rows; a name of either file has a column in both."""
+    test = with_judgements(read(labels, files), judgements)
     labels_of(test, labels)
     if train is None:
         return EvaluatedRows(test, None, labels)
-    trained = read(train, columns=columns)
+    trained = read(train, files)
     labels_of(trained, train)
     return EvaluatedRows(*_same_names(test, trained, labels, train), labels)
 
@@ -189,7 +142,7 @@ def read_test(
 def read_systems(
     rows: EvaluatedRows, paths: Sequence[Path]
 ) -> tuple[EvaluatedRows, dict[str, TopK]]:
-    """Predictions by the name of their file, in the order of the rows and labels.
+    """Return predictions by the name of their file, in the order of the rows and labels.
 
     A predicted name that no row has gets a column without labels: the prediction counts as wrong.
     """
@@ -204,7 +157,7 @@ def read_systems(
 def with_ancestors(
     rows: EvaluatedRows, path: Path | None
 ) -> tuple[EvaluatedRows, Hierarchy | None]:
-    """The rows with a column for every ancestor of their labels, and the hierarchy of a file."""
+    """Return rows with a column for every ancestor of their labels, and the hierarchy."""
     from unmask import data
 
     if path is None:
@@ -217,7 +170,7 @@ def with_ancestors(
 
 
 def with_judgements(dataset: Dataset, path: Path | None) -> Dataset:
-    """The data set with the judged pairs of a file, where one is named."""
+    """Return the data set with the judged pairs of a file, where one is named."""
     from unmask import data
 
     if path is None:
@@ -230,10 +183,10 @@ def with_judgements(dataset: Dataset, path: Path | None) -> Dataset:
     return replace(dataset, judgements=judged)
 
 
-def obey(
+def after_judgements(
     rows: EvaluatedRows, systems: dict[str, TopK]
 ) -> tuple[EvaluatedRows, dict[str, TopK], JudgedPairs | None]:
-    """Rows and predictions after the judgements of the test rows, where there are any."""
+    """Return rows and predictions after the judgements of the test rows, where there are any."""
     from unmask.metrics.judged_pairs import judged_pairs
 
     if rows.test.judgements is None or (pairs := judged_pairs(rows.test)) is None:
@@ -264,7 +217,7 @@ def _with_predicted(rows: EvaluatedRows, systems: Mapping[str, TopK]) -> Evaluat
 def _same_names(
     test: Dataset, train: Dataset, labels: Path, trained: Path
 ) -> tuple[Dataset, Dataset]:
-    """Both with the label columns of the training file, then those that it lacks."""
+    """Return both with the label columns of the training file, then those that it lacks."""
     from unmask import data
     from unmask._names import some
 
@@ -288,7 +241,7 @@ def _same_names(
 
 
 def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
-    """Predictions in the order of the labels' rows, with the labels' numbers."""
+    """Return predictions in the order of the labels' rows, with the labels' numbers."""
     from unmask._names import ids_of_rows
     from unmask.arrays import TopK
 
@@ -309,7 +262,7 @@ def _aligned(top: TopK, rows: EvaluatedRows, path: str) -> TopK:
 
 
 def _numbers(top: TopK) -> Any:
-    """Label numbers from names that are numbers."""
+    """Return label numbers from names that are numbers."""
     import numpy as np
 
     names = top.names or ()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import labels_of, read, table_columns, with_judgements
+from unmask.cli.evaluate import write_for_people
+from unmask.cli.inputs import labels_of, read, with_judgements
 from unmask.cli.output import (
     messages,
     one_line,
@@ -19,7 +20,6 @@ from unmask.cli.output import (
     show_json,
     show_rows,
 )
-from unmask.cli.per_label import write_for_people
 from unmask.cli.predict import ModelFolder, features_for
 
 if TYPE_CHECKING:
@@ -36,54 +36,25 @@ SHOWN = 15
 POOL = 100
 
 
-Most = Annotated[int, typer.Option(help="How many findings to list.")]
-Rounds = Annotated[
-    int,
-    typer.Option(
-        help="How often the model is trained again on parts of the rows to score the others; "
-        "0 takes its scores as they are, for rows that it has not seen."
-    ),
-]
-Suspicious = Annotated[
-    bool, typer.Option("--suspicious", help="List observed labels that are probably wrong.")
-]
-Page = Annotated[
-    Path | None, typer.Option(help="Also write a page on which a person judges the findings.")
-]
-LabelStudio = Annotated[
-    Path | None, typer.Option(help="Also write the findings as tasks for Label Studio.")
-]
-Argilla = Annotated[
-    Path | None, typer.Option(help="Also write the findings as records for Argilla.")
-]
-Check = Annotated[
-    bool, typer.Option("--check", help="Hide 10 % more labels and see how many are found again.")
-]
+FIND = options.Defaults("unmask.missing.find")
 
 
 def missing(
     model: ModelFolder,
     source: options.Source,
     output: options.Output,
-    top: Most = 1000,
+    columns: options.Columns,
+    running: options.Running,
+    top: int = FIND.top,
     propensity: options.Propensity = "jain",
-    rounds: Rounds = 2,
-    suspicious: Suspicious = False,
-    page: Page = None,
-    label_studio: LabelStudio = None,
-    argilla: Argilla = None,
-    check: Check = False,
-    text: options.Text = None,
-    label_column: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
+    rounds: int = 2,
+    suspicious: bool = False,
+    page: Path | None = None,
+    label_studio: Path | None = None,
+    argilla: Path | None = None,
+    check: bool = False,
     judgements: options.Judgements = None,
     seed: options.Seed = 0,
-    threads: options.Threads = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """List the labels that are probably missing, likeliest first, with names.
 
@@ -92,6 +63,27 @@ def missing(
     [dim]unmask missing model train.csv --text text -o findings.csv --top 1000[/]
     [dim]unmask missing model train.txt.gz -o findings.csv --page judge.html[/]
     [dim]unmask missing model new.txt.gz -o findings.csv --rounds 0 --suspicious[/]
+
+    Options
+    -------
+    top
+        How many findings to list.
+    rounds
+        How often the model is trained again on parts of the rows to score the others; 0 takes its
+        scores as they are, for rows that it has not seen.
+    suspicious
+        List observed labels that are probably wrong.
+    page
+        Also write a page on which a person judges the findings.
+    check
+        Hide 10 % more labels and see how many are found again.
+
+    Pages and files
+    ---------------
+    label_studio
+        Also write the findings as tasks for Label Studio.
+    argilla
+        Also write the findings as records for Argilla.
     """
     from unmask import audit, pages
     from unmask import missing as room
@@ -99,8 +91,7 @@ def missing(
     from unmask import propensity as models
 
     loaded = kinds.load(model)
-    columns = table_columns(table, text=text, labels=label_column, id=id)
-    rows = with_judgements(read(source, part, format, columns=columns), judgements)
+    rows = with_judgements(read(source, columns), judgements)
     labels = labels_of(rows, source)
     features = features_for(loaded, rows, source)
     if loaded.label_names is not None and rows.label_names is not None:
@@ -133,15 +124,14 @@ def missing(
         if page is not None:
             pages.write_judging(asked.sheet, page)
             written.append(str(page))
-    if as_json:
+    if running.as_json:
         checked = {} if quality is None else {"check": quality.to_dict()}
         show_json({**findings.to_dict(), **checked, "written": written})
         return
     _show(findings, quality, written)
     if len(findings):
-        named = {"--text": text, "--labels": label_column, "--id": id}
-        options = "".join(f" {name} {value}" for name, value in named.items() if value is not None)
-        repair = f"unmask complete {source} {written[1]}{options} --answers answers.json -o FILE"
+        named = "".join(f" --{name} {value}" for name, value in columns.named.items())
+        repair = f"unmask complete {source} {written[1]}{named} --answers answers.json -o FILE"
         results.print(one_line(f"next: judge them, save the answers, then {repair}"))
 
 
@@ -154,7 +144,7 @@ def _probabilities(
     rounds: int,
     seed: int,
 ) -> sp.csr_array:
-    """P(true | features, other labels) of the rows, by models that have not seen them."""
+    """Return P(true | features, other labels) of the rows, by models that have not seen them."""
     from unmask import linear, tree
     from unmask import missing as room
 
@@ -178,7 +168,7 @@ def _probabilities(
 
 
 def _recipe(model: LinearModel) -> Recipe:
-    """Completed training as strong as the model's own; C = 10 where that was of another loss."""
+    """Return completed training as strong as the model's own; C = 10 if that had another loss."""
     from unmask import linear
     from unmask.models.completed import STRONGER
 
@@ -197,7 +187,7 @@ def _recipe(model: LinearModel) -> Recipe:
 def _show(findings: Findings, quality: Quality | None, written: list[str]) -> None:
     low, high = findings.expected_interval
     facts: dict[str, object] = {
-        f"labels probably {findings.kind}": f"{findings.expected:,.0f} ({low:,.0f} to {high:,.0f})",
+        f"labels probably {findings.kind}": f"{findings.expected:,.0f} ({low:,.0f} to {high:,.0f})"
     }
     if findings.kind == "missing":
         low, high = findings.implied_interval
@@ -226,34 +216,27 @@ def complete(
         ),
     ],
     output: options.Output,
-    answers: Annotated[
-        list[Path] | None,
-        typer.Option(help="Answers: of the judging page, a sheet, Label Studio or Argilla."),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="Also fill in what nobody judged, from this probability on."),
-    ] = None,
-    text: options.Text = None,
-    label_column: options.LabelColumn = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    columns: options.Columns,
+    running: options.Running,
+    answers: list[Path] | None = None,
+    threshold: float | None = None,
 ) -> None:
     """Add labels that people confirmed to the data; NAME-provenance.csv says where each is from.
 
     [dim]unmask complete train.csv findings.review.json --answers answers.json -o repaired.csv[/]
     [dim]unmask complete train.csv findings.review.json --threshold 0.95 -o repaired.csv[/]
+
+    Options
+    -------
+    answers
+        Answers: of the judging page, a sheet, Label Studio or Argilla.
+    threshold
+        Also fill in what nobody judged, from this probability on.
     """
     from unmask import audit
     from unmask import missing as room
 
-    columns = table_columns(table, text=text, labels=label_column, id=id)
-    rows = read(source, part, format, columns=columns)
+    rows = read(source, columns)
     asked = room.read_review(review)
     if rows.label_names is not None:
         rows = rows.with_label_names(asked.sheet.label_names)
@@ -267,9 +250,6 @@ def complete(
         share, low, high = reviewed.precision()
         facts["share of the findings that is right"] = f"{share:.0%} ({low:.0%} to {high:.0%})"
     facts |= {"data": str(target), "provenance": str(beside)}
-    if as_json:
-        show_json(facts)
-        return
-    show_facts("repaired", facts)
-    if reviewed is None:
+    running.show("repaired", facts)
+    if reviewed is None and not running.as_json:
         messages.print("unmask: nobody confirmed these labels; see the provenance.")

@@ -17,6 +17,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -41,25 +42,25 @@ class PlainConsole(Console):
     """A console that prints strings as they are: no markup, emoji codes or control characters."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        """On standard output, or on standard error."""
+        """Make a console on standard output, or on standard error."""
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As `Console.print`; a string may have several lines."""
+        """Print, as `Console.print`; a string may have several lines."""
         super().print(*(lines(o) if isinstance(o, str) else o for o in objects), **options)
 
     def status(self, status: object, **options: Any) -> Status:
-        """As `Console.status`, on one line."""
+        """Show a status, as `Console.status`, on one line."""
         return super().status(one_line(status), **options)
 
 
 def one_line(value: object, style: str = "") -> Text:
-    """What is shown of a name or message."""
+    """Return what is shown of a name or message."""
     return Text(visible(str(value)), style=style)
 
 
 def lines(text: str) -> Text:
-    """The same for text of several lines, in which no name holds a line end (`visible`)."""
+    """Return what is shown of several lines, in which no name holds a line end (`visible`)."""
     return Text("\n".join(map(visible, text.split("\n"))))
 
 
@@ -88,7 +89,7 @@ _SIGNS = {"−": "-", "–": "-", "—": "-", "…": "...", "×": "x", "±": "+-
 
 
 def show_error(error: Exception) -> None:
-    """An error: one line on standard error, without a traceback."""
+    """Print an error as one line on standard error, without a traceback."""
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
@@ -98,17 +99,17 @@ def show_error(error: Exception) -> None:
 
 
 def warn(message: object) -> None:
-    """A warning: one line on standard error."""
+    """Print a warning as one line on standard error."""
     messages.print(one_line(f"unmask: warning: {message}"), soft_wrap=True)
 
 
 def command() -> str:
-    """The command that is running, as one would type it."""
+    """Return the running command as one would type it."""
     return shlex.join(["unmask", *sys.argv[1:]])
 
 
 def show_json(record: object) -> None:
-    """`record` as JSON on standard output; numbers that are not finite become null."""
+    """Print `record` as JSON; numbers that are not finite become null."""
     from unmask._text import finite
 
     text = json.dumps(finite(record), indent=2, allow_nan=False)  # ASCII; all but DEL is escaped
@@ -116,12 +117,12 @@ def show_json(record: object) -> None:
 
 
 def show_text(text: str) -> None:
-    """Text for machines, as it is but for control characters."""
+    """Print text for machines, as it is but for control characters."""
     sys.stdout.write(lines(text.rstrip("\n")).plain + "\n")
 
 
 def show_facts(title: str, facts: Mapping[str, object]) -> None:
-    """Names and values, one per line."""
+    """Print names and values, one per line."""
     table = _table(show_header=False)
     for _ in range(2):
         table.add_column(overflow="fold")  # of a long path nothing is left out
@@ -131,7 +132,7 @@ def show_facts(title: str, facts: Mapping[str, object]) -> None:
 
 
 def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """A table with a heading; words stand left, numbers right."""
+    """Print a table with a heading; words stand left, numbers right."""
     table, cells = _table(), [list(row) for row in rows]
     for position, name in enumerate(columns):
         textual = all(isinstance(row[position], str) for row in cells)
@@ -142,27 +143,27 @@ def show_rows(title: str, columns: Iterable[str], rows: Iterable[Iterable[object
 
 
 def _table(*, show_header: bool = True) -> Table:
-    """Without vertical lines: a terminal of 80 columns holds four estimates side by side."""
+    """Return a table without vertical lines: 80 columns hold four estimates side by side."""
     return Table(
         show_header=show_header, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
 
 
 def _show(title: str, table: Table) -> None:
-    """The title, which may hold a path, stays one line whatever the width of the table."""
+    """Print a title, which may hold a path and stays one line, and a table."""
     results.print(one_line(title, "italic"), soft_wrap=True)
     results.print(table)
 
 
 def _cell(value: object) -> str:
-    """A value in a table for people: text as it is, numbers with thousands separated."""
+    """Return a value for people: text as it is, numbers with thousands separated."""
     from unmask._text import format_value
 
     return value if isinstance(value, str) else format_value(value, ",")
 
 
 class _Rate(ProgressColumn):
-    """How many are done per second."""
+    """A column that shows how many are done per second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")
@@ -170,9 +171,17 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def bar(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that the yielded function moves: call it with how many are done, of how many."""
+    """Show a bar; the yielded function, called with how many are done of how many, moves it."""
     columns = (BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     label = TextColumn("{task.description}", markup=False)
     with Progress(label, *columns, console=progress_console) as progress:
         task = progress.add_task(visible(description))
         yield lambda completed, total: progress.update(task, completed=completed, total=total)
+
+
+def write_page(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write records as a page."""
+    from unmask import pages
+
+    with progress_console.status("drawing"):
+        pages.write(pages.page(records), path)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.inputs import features_of, read, table_columns, with_judgements
-from unmask.cli.linear import RANKED_BY
-from unmask.cli.output import progress_console, show_facts, show_json
+from unmask.cli.inputs import features_of, read, with_judgements
+from unmask.cli.output import progress_console
+from unmask.cli.train import RANKED_BY
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -23,36 +23,21 @@ if TYPE_CHECKING:
 ModelFolder = Annotated[
     Path, typer.Argument(help="Folder that `unmask train` made.", callback=options.existing)
 ]
+SEARCH = options.Defaults("unmask.tree.predict_top")
 
 
 def predict(
     model: ModelFolder,
     source: options.Source,
     output: options.Output,
-    k: Annotated[int, typer.Option(help="Labels per row.")] = 5,
-    text: options.Text = None,
-    id: options.IdColumn = None,
-    table: options.Table = None,
+    columns: options.Texts,
+    cluster: options.Cluster,
+    running: options.Running,
+    k: int = 5,
     judgements: options.Judgements = None,
-    rank_by: Annotated[
-        str | None,
-        typer.Option(
-            help="score, or probability/propensity; default: as the model was tuned, else score."
-        ),
-    ] = None,
-    propensity: Annotated[
-        Path | None, typer.Option(help="Propensity file, for probability/propensity.")
-    ] = None,
-    beam: Annotated[int, typer.Option(help="Leaf nodes of a tree that a row keeps.")] = 20,
-    scheduler: options.Scheduler = None,
-    tls_ca_file: options.TlsCaFile = None,
-    tls_cert: options.TlsCert = None,
-    tls_key: options.TlsKey = None,
-    threads: options.Threads = None,
-    part: options.Part = None,
-    format: options.Format = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    rank_by: str | None = None,
+    propensity: Path | None = None,
+    beam: int = SEARCH.beam,
 ) -> None:
     """Write the best k labels of every row to a file.
 
@@ -62,17 +47,27 @@ def predict(
 
     [dim]unmask predict model test.txt.gz -o predictions.txt --k 5[/]
     [dim]unmask predict model new.csv --id id --text text -o predictions.csv[/]
+
+    Options
+    -------
+    k
+        Labels per row.
+    rank_by
+        score, or probability/propensity; default: as the model was tuned, else score.
+    propensity
+        Propensity file, for probability/propensity.
+    beam
+        Leaf nodes of a tree that a row keeps.
     """
     from unmask import linear, predictions, tree
     from unmask import models as kinds
     from unmask import propensity as models
     from unmask.files import is_standard_output
 
-    backend = options.backend(scheduler, tls_ca_file, tls_cert, tls_key)
+    backend = cluster.backend
     loaded = kinds.load(model)
     grown = loaded if isinstance(loaded, tree.TreeModel) else None
-    rows = read(source, part, format, columns=table_columns(table, text=text, id=id))
-    rows = with_judgements(rows, judgements)
+    rows = with_judgements(read(source, columns), judgements)
     ignored = None if rows.judgements is None else rows.obeyed.ignored
     most = 0 if ignored is None else int((ignored.indptr[1:] - ignored.indptr[:-1]).max(initial=0))
     features = features_for(loaded, rows, source)
@@ -105,11 +100,11 @@ def predict(
     facts = {"rows": len(top.labels), "labels per row": top.k, "written to": str(output)}
     if ignored is not None:
         facts["ignored pairs left out"] = ignored.nnz
-    show_json(facts) if as_json else show_facts("predicted", facts)
+    running.show("predicted", facts)
 
 
 def features_for(model: LinearModel | TreeModel, rows: Dataset, source: Path) -> sp.csr_array:
-    """The features that the model takes, of counts or texts."""
+    """Return the features that the model takes, of counts or texts."""
     from unmask import data, linear
 
     if model.vocabulary is not None:

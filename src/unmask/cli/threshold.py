@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
 from unmask.cli import options
-from unmask.cli.evaluate import propensities_of, refuse_without_training
-from unmask.cli.inputs import read_systems, read_test, table_columns
+from unmask.cli.evaluate import dense_scores, propensities_of, refuse_without_training
+from unmask.cli.inputs import read_systems, read_test
 from unmask.cli.output import progress_console, results, show_facts, show_json
-from unmask.cli.predicted import dense_scores
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask.thresholds import Per
 
+FIT = options.Defaults("unmask.thresholds.fit")
+
 
 def threshold(
-    labels: Annotated[
-        Path,
-        typer.Option(help="File with the observed labels of the rows.", callback=options.existing),
-    ],
-    predictions: Annotated[
-        Path,
-        typer.Option(
-            help="File with the scores of their labels, of any system.", callback=options.existing
-        ),
-    ],
+    labels: options.File,
+    predictions: options.File,
     output: options.Output,
+    running: options.Running,
     train: options.Train = None,
     propensity: options.Propensity = "jain",
-    metric: Annotated[
-        str,
-        typer.Option(
-            help="micro-F1, macro-F1, 'F1 per label' or cost.",
-            autocompletion=options.names("unmask.thresholds", "METRICS"),
-        ),
-    ] = "micro-F1",
-    per: Annotated[
-        str | None,
-        typer.Option(help="Who has a threshold: all, label or band; default: as the metric."),
-    ] = None,
-    bands: Annotated[
-        int, typer.Option(help="With --per band: bands of labels of like frequency.")
-    ] = 3,
-    prior: Annotated[
-        float,
-        typer.Option(
-            help="Observed rows of every label that fitted probabilities count as; "
-            "inf: the plug-in rule."
-        ),
-    ] = 100.0,
-    wrong: Annotated[float, typer.Option(help="For cost: of a wrong prediction.")] = 1.0,
-    missing: Annotated[float, typer.Option(help="For cost: of a missing prediction.")] = 1.0,
-    table: options.Table = None,
-    threads: options.Threads = None,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
+    metric: Annotated[str, options.choice("unmask.thresholds", "METRICS")] = FIT.metric,
+    per: str | None = FIT.per,
+    bands: int = 3,
+    prior: float = FIT.prior,
+    wrong: float = 1.0,
+    missing: float = 1.0,
+    table: options.TableSettings = None,
 ) -> None:
     """Choose thresholds on rows with missing labels; `unmask evaluate --threshold` applies them.
 
@@ -69,10 +40,32 @@ def threshold(
          --metric macro-F1 -o cut.json[/]
     [dim]unmask evaluate --labels test.txt --predictions test-scores.txt --train train.txt \\
          --metrics micro-F1,macro-F1 --threshold cut.json[/]
+
+    Options
+    -------
+    labels
+        File with the observed labels of the rows.
+    predictions
+        File with the scores of their labels, of any system.
+    metric
+        micro-F1, macro-F1, 'F1 per label' or cost.
+    per
+        Who has a threshold: all, label or band; default: as the metric.
+    wrong
+        For cost: of a wrong prediction.
+    missing
+        For cost: of a missing prediction.
+
+    Estimates
+    ---------
+    bands
+        With --per band: bands of labels of like frequency.
+    prior
+        Observed rows of every label that fitted probabilities count as; inf: the plug-in rule.
     """
     from unmask import thresholds
 
-    rows = read_test(labels, train, table_columns(table))
+    rows = read_test(labels, train, options.Files(table=table))
     refuse_without_training(train, propensity)
     rows, systems = read_systems(rows, [predictions])
     p = propensities_of(rows.trained, rows.observed, propensity)
@@ -85,7 +78,7 @@ def threshold(
             cost=(wrong, missing), names=rows.names,
         )  # fmt: skip
     thresholds.write(output, cut)
-    if as_json:
+    if running.as_json:
         show_json(cut.to_dict())
         return
     show_facts(str(output), cut.facts)
@@ -93,7 +86,7 @@ def threshold(
 
 
 def _bands(labels: sp.csr_array, count: int) -> list[str]:
-    """Bands of labels, equally many in each, by how often they were observed."""
+    """Return bands of labels, equally many in each, by how often they were observed."""
     import numpy as np
 
     from unmask.arrays import checks

@@ -20,6 +20,7 @@ COMMANDS = {
     "linear.predict_top": ("predict",),
     "linear.train": ("train",),
     "propensity.audit": ("propensity",),
+    "thresholds.fit": ("threshold",),
     "tree.predict_top": ("predict",),
     "tree.train": ("train",),
 }
@@ -53,7 +54,7 @@ class CommandLine:
         self.root, self.path = root, path
 
     def setting(self, setting: Setting) -> str:
-        """An option with its value, of this command or of another."""
+        """Return an option with its value, of this command or of another."""
         other = COMMANDS.get(setting.of)
         if setting.of == "data.read" or self.path == other:
             here = _option(self._command(self.path), setting)
@@ -65,7 +66,7 @@ class CommandLine:
         return f"`{' '.join(('unmask', *other, there))}`"
 
     def function(self, name: str) -> str:
-        """A command or an option; where there is none, the function in Python."""
+        """Return a command or an option; where there is none, the function in Python."""
         return FUNCTIONS.get(name, f"`unmask.{name}` in Python")
 
     def _command(self, path: tuple[str, ...]) -> Any:
@@ -76,8 +77,8 @@ class CommandLine:
 
 
 def _option(command: Any, setting: Setting) -> str | None:
-    """The option of a command that has the name of the setting, or --table, which takes several."""
-    from unmask.cli.inputs import TABLE_SETTINGS
+    """Return the option with the name of a setting, or --table, which takes several."""
+    from unmask.cli.options import TABLE_SETTINGS
 
     name = f"max_{setting.name}" if setting.of == "data.limits" else setting.name
     name = "to" if setting.of == "data.write" else name
@@ -97,6 +98,6 @@ def _option(command: Any, setting: Setting) -> str | None:
 
 
 def _written(value: object) -> str:
-    """A value as one would type it."""
+    """Return a value as one would type it."""
     several = isinstance(value, (list, tuple))
     return shlex.quote(",".join(map(str, value)) if several else str(value))  # type: ignore[call-overload]

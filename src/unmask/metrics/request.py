@@ -71,8 +71,8 @@ class Request:
 
     metrics: Sequence[str]
     estimators: Sequence[str] = ("vanilla",)
-    confidence: float = 0.95
-    interval: str = "normal"
+    confidence: float = field(default=0.95, metadata={"help": "Confidence of the intervals."})
+    interval: str = field(default="normal", metadata={"help": "normal, percentile or bca."})
     replicates: int = 1000
     seed: int = 0
     tau: float | str = "auto"

@@ -78,9 +78,12 @@ class NonConvexWarning(UserWarning):
     """
 
 
-def checked(default: T, check: Check) -> T:
-    """Return a field of a recipe, whose values `check(value, name)` refuses if they are wrong."""
-    return field(default=default, metadata={"check": check})
+def checked(default: T, check: Check | None = None, help: str = "") -> T:
+    """Return a field of a recipe, whose values `check(value, name)` refuses if they are wrong.
+
+    `help` is what the command line says of it.
+    """
+    return field(default=default, metadata={"help": help} | ({"check": check} if check else {}))
 
 
 def one_of(choices: Iterable[str], name: str) -> Check:

@@ -157,7 +157,7 @@ class TreeRecipe(training.BaseRecipe):
 
     loss: str | None = checked(None, training.one_of(LOSSES, "loss of a label tree"))
     correction: str = checked("vanilla", training.one_of(CORRECTIONS, "correction of a label tree"))
-    n_trees: int = checked(3, checks.positive_int)
+    n_trees: int = checked(3, checks.positive_int, "Trees that are averaged.")
     arity: int = checked(32, _arity)
     leaf: int = checked(24, _leaf)
     C: float = checked(1.0, training.above_zero)
