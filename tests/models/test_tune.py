@@ -836,8 +836,8 @@ POOR = {(LOGISTIC, name): (0.1, 0.1) for name in ("vanilla", "unbiased", "empiri
     ("bound", "because", "rungs"),
     [
         ((0.514, 0.514), Because.PLAINER, {0, search.CROSSED}),  # within 0.015 by either judge
-        ((0.514, 0.516), Because.TOGETHER, {0, 1}),  # not by precision
-        ((0.40, 0.516), Because.TOGETHER, {0, 1}),  # however much worse it seems by the other
+        ((0.514, 0.516), Because.INDEPENDENCE, {0, 1}),  # not by precision
+        ((0.40, 0.516), Because.INDEPENDENCE, {0, 1}),  # however much worse it seems by the other
         ((0.516, 0.514), Because.BEST, {0, 1}),
         ((0.40, 0.40), Because.BEST, {0, 1}),  # vanilla
     ],
@@ -850,12 +850,12 @@ def test_plain_training_has_to_be_as_good_if_labels_of_a_row_are_lost_together_t
     best = valued(monkeypatch, values, 4400)
     assert best.because is because
     assert {each.rung for each in best.table} == rungs
-    corrected = because is Because.TOGETHER or (because is Because.BEST and bound[0] > 0.5)
+    corrected = because is Because.INDEPENDENCE or (because is Because.BEST and bound[0] > 0.5)
     assert best.chosen.family.corrected == corrected
     last = [each for each in best.table if each.rung]
-    if because in (Because.PLAINER, Because.TOGETHER):
+    if because in (Because.PLAINER, Because.INDEPENDENCE):
         assert sorted(each.family.corrected for each in last) == [False, True]
-    if because is Because.TOGETHER:
+    if because is Because.INDEPENDENCE:
         assert "lost together" in best.reason
         assert best.best.family == Family(HINGE)
 

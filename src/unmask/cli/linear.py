@@ -156,6 +156,7 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
         **({"corrections not tried": untried} if task["propensity"] is None else {}),
         "chosen": best.headline,
         "ranked by": best.rank_by,
+        **({} if best.run is None else {"verdict": best.run.sentence}),
         "what was tried": str(training.output / PAGE),
     }
     p = best.propensity if best.recipe.correction != "vanilla" else None

@@ -76,7 +76,11 @@ def train(training: Training, tune: str | None, first: Path | None, **parameters
         "bytes": training.bytes_written,
         "model": str(folder),
     }
-    show_json(facts) if training.as_json else show_facts("trained", facts)
+    if training.as_json:
+        run = None if tuned is None else tuned.run
+        show_json({**facts, **({} if run is None else {"run": run.to_dict()})})
+    else:
+        show_facts("trained", facts)
 
 
 def _tuned(training: Training, metric: str, parameters: dict[str, Any]) -> Tuned:
@@ -104,6 +108,7 @@ def _chosen(tuned: Tuned) -> dict[str, object]:
         "loss": tuned.recipe.loss,
         "C": tuned.recipe.C,
         "rank by": tuned.rank_by,
+        **({} if tuned.run is None else {"verdict": tuned.run.sentence}),
     }
     if tuned.rank_by == "score":
         return facts
