@@ -167,7 +167,7 @@ def test_weighted_features_are_not_weighted_again_without_a_word(tmp_path: Path)
 def test_propensities_are_kept_where_labels_are_ranked_by_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rank_by: str, p: list[float] | None, kept: bool
 ) -> None:
-    monkeypatch.setattr(pages, "write", lambda records, path: None)
+    monkeypatch.setattr(pages, "write_records", lambda records, path: None)
     best: Any = SimpleNamespace(
         to_dict=lambda: {"kind": "tuning"}, rank_by=rank_by,
         propensity=None if p is None else np.array(p),

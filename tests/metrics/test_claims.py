@@ -57,11 +57,11 @@ def test_verdicts_change_where_they_say() -> None:
     assert judged(0.5, 0.4501, 0.55) == "conditional"
     assert judged(0.5, 0.4499, 0.55) == "wide"
     assert judged(0.0625, 0.03125, 0.09375) == "conditional"
-    assert judged(0.0625, 0.0312, 0.0938) == judged(-0.0625, -0.0938, 0.0) == "wide"
+    assert judged(0.0625, 0.0312, 0.0938) == "wide"
     assert judged(0.0, 0.0, 0.0) == "conditional"
     assert judged(0.5, 0.001, 1.0) == "wide"
     assert judged(0.5, 0.0, 1.0) == "unusable"
-    assert (judged(1.05, 1.0, 1.09), judged(-0.05, -0.1, 0.0)) == ("conditional", "wide")
+    assert judged(1.05, 1.0, 1.09) == judged(-0.05, -0.1, 0.0) == "unusable"  # by chance, too
     assert judged(1.1, 1.001, 1.19) == judged(-0.05, -0.1, -0.001) == "unusable"
     assert judged(math.nan, math.nan, math.nan) == "unusable"
 

@@ -160,7 +160,7 @@ def _tuned(task: Task, metric: str, training: Training) -> tuple[Task, _Choice]:
         "what was tried": str(training.output / PAGE),
     }
     p = best.propensity if best.recipe.correction != "vanilla" else None
-    chosen = _Choice(best.reason, manifest, facts, {"tuning": record})
+    chosen = _Choice(best.reason, manifest, facts, {"tuning": record, "run": record["run"]})
     return {**task, "recipe": best.recipe, "propensity": p}, chosen
 
 
