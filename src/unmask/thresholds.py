@@ -72,10 +72,6 @@ from unmask.propensity.models import reciprocal
 
 __all__ = [
     "METRICS",
-    "PRIOR",
-    "Calibration",
-    "Method",
-    "Per",
     "Thresholds",
     "calibrate",
     "fit",

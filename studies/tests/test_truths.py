@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import TopK, data, evaluate, linear, propensity, tree
-from unmask.diagnosis import TestKind
+from unmask.diagnosis.findings import TestKind
+from unmask.models.linear import Shard
 from unmask_studies import audit, missing, propensities, reality, recall, trust, tuning
 from unmask_studies import data as studied
 from unmask_studies import tree as of_trees
@@ -133,7 +134,7 @@ def test_scores_are_those_of_true_and_of_predicted_labels() -> None:
         rows = data.synthetic.planted(n, n_features=12, n_labels=5, labels_per_row=2, seed=0)
         rng = np.random.default_rng(0)
         weights = rng.normal(size=(5, 12)).astype(np.float32)
-        model = linear.LinearModel((linear.Shard(weights, np.zeros(5, np.float32)),), "logistic")
+        model = linear.LinearModel((Shard(weights, np.zeros(5, np.float32)),), "logistic")
         top = linear.predict_top(model, rows.features, 2)
         split = Split(rows.features, rows.labels, rows.features, rows.labels)
         pair = reality.Pair(split, rows.labels, rows.labels, np.ones(5))

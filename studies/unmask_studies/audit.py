@@ -17,6 +17,7 @@ from scipy.stats import t as student
 from unmask import audit, data, pages, propensity
 from unmask._typing import Floats, Ints
 from unmask.arrays.checks import values_at
+from unmask.arrays.top import listed_keys
 from unmask.audit import frames
 from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
@@ -27,7 +28,7 @@ from unmask.metrics.measured import pair_totals
 from unmask.metrics.measured.control import Limits, RowSample, standardized
 from unmask.metrics.measured.covariates import of_rows
 from unmask.metrics.measured.estimating import row_mean
-from unmask.predictions import TopK, listed_keys
+from unmask.predictions import TopK
 from unmask_studies.data import best, split_of
 from unmask_studies.drawing import chart, share, table
 from unmask_studies.scenarios import SCENARIOS, Setting, effort

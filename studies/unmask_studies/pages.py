@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from unmask import pages
+from unmask.pages.parts import Verdicts
 from unmask_studies import (
     audit,
     encoder,
@@ -55,11 +56,11 @@ def claims(sections: list[pages.Section]) -> list[pages.Verdict]:
     Examples
     --------
     >>> verdict = pages.Verdict("good", "It holds")
-    >>> [each.words for each in claims([pages.Section("Claims", [pages.Verdicts([verdict])])])]
+    >>> [each.words for each in claims([pages.Section("Claims", [Verdicts([verdict])])])]
     ['It holds']
     """
     parts = [part for section in sections for part in section.parts]
-    return [v for part in parts if isinstance(part, pages.Verdicts) for v in part.verdicts]
+    return [v for part in parts if isinstance(part, Verdicts) for v in part.verdicts]
 
 
 def study_page(

@@ -17,7 +17,8 @@ import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
 from unmask.cli import data as cli_data
-from unmask.diagnosis import FindingKind, TestKind, findings
+from unmask.diagnosis import findings
+from unmask.diagnosis.findings import FindingKind, TestKind
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from unmask import TopK, data, demo, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output
 from unmask.metrics.claims import Level, Reason, Verdict
+from unmask.metrics.comparison import Ranking
 from unmask.pages import demo as demo_page
 
 HOSTILE = {
@@ -357,7 +358,7 @@ def test_text_of_tables_is_harmless() -> None:
         assert len(text.splitlines()) == 5  # head, row, blank, a note for each
         row = {"model": name, "system": name, "value": 0.5, "first": 0.4, "difference": 0.1,
                "low": 0.0, "high": 0.2}  # fmt: skip
-        statement = metrics.Ranking("P@1", "unbiased", name, (row,)).statement
+        statement = Ranking("P@1", "unbiased", name, (row,)).statement
         assert harmless(Result(0, statement, ""))
         assert "\n" not in statement
 

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from unmask import TopK, audit, data, evaluate, missing
 from unmask.data import Dataset
 from unmask.metrics.intervals import wilson
-from unmask.missing import Origin, Reviewed
+from unmask.missing import Reviewed
+from unmask.missing.repair import Origin
 
 LABELS = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0]])
 CHANCES = np.array([[0.9, 0.8, 0.1], [0.3, 0.95, 0.2], [0.6, 0.9, 0.05]])

@@ -17,7 +17,7 @@ from unmask.data import Dataset
 from unmask.missing import find, posterior
 from unmask.missing.other_labels import JoinedProbabilities
 from unmask.models import completed
-from unmask.models.completed import LEAST, _weights, inverse_counts
+from unmask.models.completed import LEAST, Completion, _weights, inverse_counts
 from unmask.predictions import TopK
 
 ROWS = data.synthetic.planted(500, n_features=60, n_labels=8, seed=0)
@@ -27,11 +27,11 @@ RECIPE = linear.Recipe("logistic", l2=1e-3)
 
 
 @pytest.fixture(scope="module")
-def made() -> linear.Completion:
+def made() -> Completion:
     return linear.completion(ROWS.features, OBSERVED, P, RECIPE)
 
 
-def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: linear.Completion) -> None:
+def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: Completion) -> None:
     targets = weights.to_soft_targets(made.weights).toarray()
     q = made.probabilities.toarray()
     own = OBSERVED.toarray() == 1
@@ -42,7 +42,7 @@ def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: linear.C
     assert made.weights.pos.nnz > OBSERVED.nnz
 
 
-def test_probabilities_tell_missing_labels_from_others(made: linear.Completion) -> None:
+def test_probabilities_tell_missing_labels_from_others(made: Completion) -> None:
     hidden = OBSERVED.toarray() == 0
     true = ROWS.labels.toarray() == 1
     q = made.probabilities.toarray()
@@ -90,7 +90,7 @@ def test_no_score_depends_on_the_labels_of_its_row(
     assert (before.scores != after.scores).any()
 
 
-def test_the_model_is_that_of_the_weights(made: linear.Completion) -> None:
+def test_the_model_is_that_of_the_weights(made: Completion) -> None:
     recipe = linear.Recipe("logistic", correction="completed", l2=1e-3)
     one, _ = linear.train(ROWS.features, OBSERVED, recipe, propensity=P)
     two, _ = linear.train(ROWS.features, OBSERVED, RECIPE, weights=made.weights)

@@ -24,8 +24,8 @@ from unmask import linear, weights
 from unmask.data import hide
 from unmask.data.synthetic import planted
 from unmask.data.texts import idf, tfidf
-from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, predict_top, scores, train
-from unmask.models.linear import PROBABILITIES
+from unmask.linear import LinearClassifier, LinearModel, Recipe, predict_top, scores, train
+from unmask.models.linear import PROBABILITIES, Shard
 from unmask.predictions import TopK
 
 RNG = np.random.default_rng(3)

@@ -27,6 +27,7 @@ from unmask.models.judging import (
     Hits,
     Judge,
     Judged,
+    Trust,
     _ordered,
     balanced_recall,
     difference_error,
@@ -35,10 +36,19 @@ from unmask.models.judging import (
     trust,
     with_jackknife,
 )
-from unmask.models.search import COSTS, SCALES, families, path, plainness
-from unmask.models.tune import HELD_OUT, _behind, _raised, between, choose, towards_usual, tune
+from unmask.models.search import COSTS, SCALES, Family, Tried, families, path, plainness
+from unmask.models.tune import (
+    HELD_OUT,
+    Because,
+    _behind,
+    _raised,
+    between,
+    choose,
+    towards_usual,
+    tune,
+)
 from unmask.propensity import MaskModel, temper
-from unmask.tuning import Because, Family, Tried, recommended, tune_tree
+from unmask.tuning import recommended, tune_tree
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -202,7 +212,7 @@ def predicted(p_of_labels: list[float], rows: int = 400) -> tuple[TopK, sp.csr_a
 
 def test_right_propensities_stand() -> None:
     top, labels = predicted([0.2, 0.4, 0.6, 0.8])
-    assert trust([top], labels, np.array([0.2, 0.4, 0.6, 0.8])) == unmask.tuning.Trust(1.0)
+    assert trust([top], labels, np.array([0.2, 0.4, 0.6, 0.8])) == Trust(1.0)
 
 
 def test_propensities_that_are_too_low_are_tempered_until_nothing_refutes_them() -> None:

@@ -13,8 +13,10 @@ import pytest
 from unmask import pages
 from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, evaluate, powers, sensitivity
-from unmask.pages import KINDS, STYLES, Chart, Estimate, Panels, Verdicts, audit, labels
+from unmask.pages import KINDS, Chart, Estimate, Panels, audit, labels
+from unmask.pages.estimates import STYLES
 from unmask.pages.evaluation import groups_section, sections, summary, title
+from unmask.pages.parts import Verdicts
 from unmask.pages.records import tuning_chart, tuning_table
 
 GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",

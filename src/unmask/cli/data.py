@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from unmask._typing import Floats
-    from unmask.data import Dataset, Description
+    from unmask.data import Dataset
+    from unmask.data.dataset import Description
     from unmask.propensity import PropensityEstimate
 
 
@@ -91,7 +92,7 @@ def _show_frequent(title: str, dataset: Dataset) -> None:
 
 
 def _facts(d: Description) -> dict[str, object]:
-    from unmask.data import TAIL
+    from unmask.data.dataset import TAIL
 
     return {
         "rows": d.n,

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from unmask._typing import Array, Floats, Record
     from unmask.cli.predicted import Predicted
     from unmask.data import Hierarchy
-    from unmask.metrics import Estimate, Ranking, Table, Tables
+    from unmask.metrics import Estimate, Table, Tables
     from unmask.metrics.by_label import LabelCounts, LabelRankings
+    from unmask.metrics.comparison import Ranking
     from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.metrics.vary import Sensitivity
-    from unmask.propensity import PropensityEstimate, PropensityModel
+    from unmask.propensity import PropensityEstimate
+    from unmask.propensity.models import PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
 Models: TypeAlias = "dict[str, PropensityModel]"

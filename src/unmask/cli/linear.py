@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats
     from unmask.data import Dataset
-    from unmask.linear import Plan, Recipe
+    from unmask.linear import Recipe
+    from unmask.models.linear import Plan
     from unmask.models.store import Parameter
     from unmask.parallel import Backend
     from unmask.propensity import PropensityEstimate

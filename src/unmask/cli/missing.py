@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from unmask._typing import Floats
     from unmask.data import Dataset
     from unmask.linear import LinearModel, Recipe
-    from unmask.missing import Findings, Quality
+    from unmask.missing import Findings
+    from unmask.missing.findings import Quality
     from unmask.propensity import PropensityEstimate
     from unmask.tree import TreeModel
 

@@ -32,7 +32,7 @@ def names(
 
 def presets(incomplete: str) -> list[str]:
     """Completes names of public data sets."""
-    from unmask.propensity import PRESETS
+    from unmask.propensity.models import PRESETS
 
     return [preset.name for preset in PRESETS if preset.name.startswith(incomplete)]
 

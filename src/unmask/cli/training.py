@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats
     from unmask.data import Dataset, Vocabulary
-    from unmask.linear import Plan
+    from unmask.models.linear import Plan
+    from unmask.models.tree import TreePlan
     from unmask.parallel import Backend
-    from unmask.tree import TreePlan
 
 KINDS = ("auto", "linear", "tree")
 MANY = 20_000

@@ -9,7 +9,7 @@ from unmask.cli.output import bar, progress_console, show_facts, show_json
 from unmask.cli.training import ASKED, NO_PROPENSITIES, Training, expectations, refuse_chosen
 
 if TYPE_CHECKING:
-    from unmask.tree import TreePlan
+    from unmask.models.tree import TreePlan
     from unmask.tuning import Tuned
 
 

@@ -71,7 +71,8 @@ from unmask.metrics.request import (
 from unmask.metrics.sums import Cell, Sums
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate, PropensityModel
+from unmask.propensity import PropensityEstimate
+from unmask.propensity.models import PropensityModel
 
 if TYPE_CHECKING:
     from unmask.data import Dataset, Hierarchy

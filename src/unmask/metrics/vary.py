@@ -159,8 +159,9 @@ def at_its_values(
     if not isinstance(propensity, MaskModel):
         return propensity, 1.0
     estimate = propensity.propensity
-    by_effort = propensity.effort is not None or not isinstance(estimate, PropensityEstimate)
-    return propensity.centre, 1.0 if by_effort else estimate.effect
+    if propensity.effort is None and isinstance(estimate, PropensityEstimate):
+        return propensity.centre, estimate.effect
+    return propensity.centre, 1.0
 
 
 def _widened(plain: Estimate, drawn: list[Estimate], request: Request, bounded: bool) -> Estimate:

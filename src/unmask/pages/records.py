@@ -339,9 +339,10 @@ KINDS: dict[str, PageKind] = {
     "diagnosis": PageKind(diagnosis_summary, diagnosis_sections, _of_kind("diagnosis")),
     "tuning": PageKind(
         lambda record: [
-            f"Chosen: {record['headline']}.", record["reason"],
+            f"Chosen: {record['headline']}.",
+            record["reason"],
             *([record["run"]["text"]] if record.get("run") else []),
-        ],  # fmt: skip
+        ],
         tuning_sections,
         _of_kind("tuning"),
     ),
