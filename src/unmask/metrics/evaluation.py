@@ -376,7 +376,7 @@ the propensities are too low.
         empty = int((np.diff(matrix.indptr) == 0).sum())
         run = Run(source_of(propensity), matrix.shape[0], empty, confidence=0.95)
         if centre is not None and not sp.issparse(centre):
-            run = replace(run, complete=bool((np.asarray(centre) == 1).all()))
+            run = replace(run, complete=bool((checks.propensity(centre) == 1).all()))
     else:
         names = ["sample-P", "sample-R"]
         if not isinstance(top, LabelSets):

@@ -539,6 +539,7 @@ def _interval(value: float, variance: float) -> tuple[float, float]:
     return max(0.0, value - reach), value + reach
 
 
+@named_options
 def posterior(probability: ArrayLike, propensity: ArrayLike, false_rate: ArrayLike = 0.0) -> Floats:
     """Return P(true | not observed) of labels that are true with these probabilities.
 
