@@ -339,7 +339,7 @@ def _two_phase(about: Problem, observed: sp.csr_array, repeats: int, seed: int) 
 
 
 def _sequences(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
-    """How often the truth is ever left out, with a look after every row."""
+    """Count how often the truth is ever left out, with a look after every row."""
     n, rng = observed.shape[0], np.random.default_rng(seed)
     values = about.exact("R@5")
     truth, z = float(values.mean()), standardized(of_rows(about.top, observed, "R@5", 5))
@@ -464,7 +464,7 @@ def _covers(cells: Cells, part: str, estimator: str) -> pages.Verdict:
 
 
 def _gains(cells: Cells) -> list[pages.Verdict]:
-    """How much control variates save at 200 rows, by data set, metric and mask."""
+    """Say how much control variates save at 200 rows, by data set, metric and mask."""
     claims = []
     names = dict.fromkeys(key[1] for key in cells if key[0] == "rows" and key[1] in BARRED)
     for name, metric in ((name, metric) for name in names for metric in (*METRICS, MICRO)):

@@ -100,7 +100,7 @@ def study_page(
 
 
 def _summary(name: str, rows: list[Row]) -> list[str]:
-    """What a study asks, and what its rows answer, where they do."""
+    """Return the question of a study, and what its rows answer, where they do."""
     answer = STUDIES[name].answer(rows) if rows else ""
     return [STUDIES[name].question, *([answer] if answer else [])]
 

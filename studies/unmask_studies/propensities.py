@@ -420,7 +420,7 @@ def _harmless_tests(
 
 
 def _alarms(case: str, rows: int, seed: int) -> tuple[set[TestKind], set[TestKind]]:
-    """What is reported without an audit, and with one; the tests without it are the same."""
+    """Reports without an audit, and with one; the tests without it are the same."""
     make, stated = VALID[case]
     true = make(rows + rows // 3, seed)
     p = stated(true)

@@ -142,7 +142,7 @@ class Study:
 
 
 def _text_of(measure: Callable[..., object]) -> str:
-    """What a page says of how its numbers were made: the docstring after its first sentence."""
+    """Return how the numbers of a page were made: the docstring after its first sentence."""
     return (inspect.getdoc(measure) or "").partition("\n\n")[2]
 
 

@@ -41,7 +41,7 @@ RANKINGS = {"": "score", ", P/p": "probability/propensity"}
 
 
 class Training(NamedTuple):
-    """How a model is trained; `leaves` is the correction of one-vs-all in the leaf nodes."""
+    """Settings of a training; `leaves` is the correction of one-vs-all in the leaf nodes."""
 
     kind: str
     loss: str
@@ -362,7 +362,7 @@ def _table(name: str, part: list[Row]) -> pages.Table:
 
 
 def _claims(gains: dict[str, Gains]) -> list[pages.Verdict]:
-    """Of all data sets whose truth is known together; and whether estimates say the same."""
+    """Sum up all data sets whose truth is known; say whether estimates say the same."""
     claims = []
     for claim, *pair in CLAIMS:
         found = {name: own.between(*pair) for name, own in gains.items() if own.known}

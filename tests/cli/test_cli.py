@@ -273,4 +273,4 @@ def test_judged_pairs_take_effect_and_are_named(system: dict[str, Path], tmp_pat
     np.testing.assert_array_equal(made.labels[:, :4], top.labels[:, 1:])
     model = tmp_path / "model"
     shown = run("train", system["test.txt"], "-o", model, "--judgements", judged).stdout
-    assert "judged pairs obeyed" in shown
+    assert "judged pairs used" in shown

@@ -558,13 +558,13 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
     path, synced = put(tmp_path / name, b"old"), list[int]()
     fsync = os.fsync
 
-    def noted(file: int) -> None:
+    def recorded(file: int) -> None:
         if not os.path.isdir(f"/proc/self/fd/{file}"):
             assert path.read_bytes() == b"old"
             synced.append(os.fstat(file).st_size)
         fsync(file)
 
-    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fsync", recorded)
     with atomic_write(path) as file:
         file.write(bytes(range(256)) * 1000)
     assert synced == [path.stat().st_size]

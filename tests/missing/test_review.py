@@ -98,7 +98,7 @@ def test_repaired_data_say_where_every_label_is_from(tmp_path: Path) -> None:
     np.testing.assert_allclose(repaired.probability, [np.nan, 0.67, 0.18, 0.95 / 1.05, np.nan])
     for labels, exact in (
         (repaired.dataset.labels, [[1, 0, 0], [0, 1, 0], [0, 1, 0]]),
-        (repaired.dataset.obeyed.labels, [[1, 1, 0], [0, 1, 0], [0, 0, 0]]),
+        (repaired.dataset.after_judgements.labels, [[1, 1, 0], [0, 1, 0], [0, 0, 0]]),
     ):
         np.testing.assert_array_equal(labels.toarray(), exact)
     np.testing.assert_array_equal(

@@ -74,11 +74,11 @@ def test_no_score_depends_on_the_labels_of_its_row(
     scores = []
     join = completed.join
 
-    def noted(top: TopK, *args: object, **options: object) -> JoinedProbabilities:
+    def recorded(top: TopK, *args: object, **options: object) -> JoinedProbabilities:
         scores.append(top)
         return join(top, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(completed, "join", noted)
+    monkeypatch.setattr(completed, "join", recorded)
     row, other = OBSERVED.toarray(), OBSERVED.toarray()
     other[0] = 1 - other[0]
     last = []
@@ -108,11 +108,11 @@ def test_the_corrected_model_is_regularised_ten_times_as_strongly(
     costs = []
     solve = completed.solve
 
-    def noted(problem: object, **options: object) -> object:
+    def recorded(problem: object, **options: object) -> object:
         costs.append((problem.cost * problem.shape[0], problem.entries.pos.max()))  # type: ignore[attr-defined]
         return solve(problem, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(completed, "solve", noted)
+    monkeypatch.setattr(completed, "solve", recorded)
     linear.completion(ROWS.features, OBSERVED, P, RECIPE, rounds=2)
     np.testing.assert_allclose([cost for cost, _ in costs], [100.0, 100.0, 100.0, 1000.0] * 3)
     for place, (_, largest) in enumerate(costs):
@@ -188,7 +188,7 @@ def test_judged_pairs_keep_what_was_judged() -> None:
     judged = sp.csr_array(([1.0, -1.0, 2.0], ([0, 1, 2], [1, 1, 1])), shape=(3, 2))
     rows = Dataset(np.eye(3), [[0, 0], [0, 0], [1, 0]], judgements=judged)
     joined = JoinedProbabilities(sp.csr_array(np.full((3, 2), 0.5)), "score", np.inf, {})
-    got = _weights(joined, rows.obeyed.labels, np.array([0.5, 0.5]), False, rows)
+    got = _weights(joined, rows.after_judgements.labels, np.array([0.5, 0.5]), False, rows)
     np.testing.assert_allclose(got.pos.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 0]])
     np.testing.assert_allclose(got.cut.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 1]])
 

@@ -354,7 +354,7 @@ def test_the_recipe_says_the_defaults_of_estimator_and_command(field):
         assert options[name].default == field.default
 
 
-def test_weights_that_are_handed_in_leave_no_correction_in_the_model():
+def test_weights_of_the_caller_leave_no_correction_in_the_model():
     X, Y = np.eye(3), np.eye(3)
     model, _ = linear.train(X, Y, Recipe(correction="unbiased"), weights=weights.vanilla(Y))
     assert model.parameters["correction"] is None

@@ -514,7 +514,7 @@ def test_labels_and_rows_without_anything() -> None:
 def test_judged_pairs_are_refused() -> None:
     """What is known to be false has no place in a tree; a data set without judgements is fine."""
     judged = sp.csr_array(([-1.0], ([0], [44])), shape=Y.shape)
-    with pytest.raises(ValueError, match="a label tree cannot obey judged pairs"):
+    with pytest.raises(ValueError, match="a label tree cannot use judged pairs"):
         tree.train(X, data.Dataset(X, Y, judgements=judged), TREES)
     one, other = (tree.train(X, labels, TREES) for labels in (data.Dataset(X, Y), Y))
     assert np.array_equal(one.trees[1].parts[0][0].values, other.trees[1].parts[0][0].values)

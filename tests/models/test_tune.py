@@ -1001,7 +1001,7 @@ def test_with_an_audit_the_last_candidates_are_measured() -> None:
     assert plain.judged.value == value["R@3", "measured"].value
 
 
-def test_judgements_of_a_data_set_are_obeyed() -> None:
+def test_judgements_of_a_data_set_are_used() -> None:
     x, true_labels, observed, p = planted()
     judged = np.where(true_labels.toarray() > 0, 1, -1)
     judged[300:] = 0  # half of the rows are complete

@@ -12,7 +12,13 @@ import typer
 
 from unmask._text import visible
 from unmask.cli import options
-from unmask.cli.inputs import obey, read_systems, read_test, table_columns, with_ancestors
+from unmask.cli.inputs import (
+    apply_judgements,
+    read_systems,
+    read_test,
+    table_columns,
+    with_ancestors,
+)
 from unmask.cli.output import (
     command,
     one_line,
@@ -166,7 +172,7 @@ def evaluate(
     rows, tops = read_systems(rows, [predictions, *(compare or ())])
     rows, tree = with_ancestors(rows, hierarchy)
     p = propensities_of(rows.trained, rows.observed, described)
-    rows, tops, pairs = obey(rows, tops)
+    rows, tops, pairs = apply_judgements(rows, tops)
     names = metrics.split(",")
     Request(names, estimators.split(","))
     systems = {
@@ -184,7 +190,7 @@ def evaluate(
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
         evaluation = _evaluate(first, observed, stated, models, interval, settings, tree)
         if pairs is not None:
-            evaluation = replace(evaluation, table=pairs.noted(evaluation.table))
+            evaluation = replace(evaluation, table=pairs.with_counts(evaluation.table))
         if groups is not None:
             named = read_groups(groups, rows)
             evaluation = replace(

@@ -230,7 +230,7 @@ def with_judgements(dataset: Dataset, path: Path | None) -> Dataset:
     return replace(dataset, judgements=judged)
 
 
-def obey(
+def apply_judgements(
     rows: EvaluatedRows, systems: dict[str, TopK]
 ) -> tuple[EvaluatedRows, dict[str, TopK], JudgedPairs | None]:
     """Rows and predictions after the judgements of the test rows, where there are any."""

@@ -67,7 +67,7 @@ def train(training: Training, tune: str | None, block: int | None, **parameters:
     facts = {
         **({"model of": training.kind.reason} if training.kind.by_itself else {}),
         "labels": fitted.n_labels,
-        **({"judged pairs obeyed": judged} if judged else {}),
+        **({"judged pairs used": judged} if judged else {}),
         "words" if fitted.vocabulary else "features": fitted.n_features,
         "correction": task["recipe"].correction,
         "because": choice.reason,

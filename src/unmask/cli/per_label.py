@@ -53,7 +53,7 @@ def write_label_counts(path: Path, counts: LabelCounts | LabelRankings) -> None:
 def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: str) -> None:
     """A table in the form that the ending of the file of an option says.
 
-    In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
+    In CSV and TSV, which people open, a name is neither a formula nor a command to a terminal.
     """
     from unmask._text import harmless, visible
     from unmask.files.tables import ending, write_columns

@@ -43,7 +43,7 @@ Propensity = Annotated[
     str | None,
     typer.Option(
         help="jain, jain:a,b, jain:DATASET, constant:p, inverse_linear:head,tail, or a file with "
-        "one number per label; what a correction needs and has not is jain.",
+        "one number per label; default: jain where a correction needs them.",
         autocompletion=options.models,
     ),
 ]

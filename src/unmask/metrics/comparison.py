@@ -199,7 +199,7 @@ def differences(
     if is_dataset(labels):
         from unmask.metrics.judged_pairs import JudgedPairs
 
-        pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
+        pairs = JudgedPairs(labels.after_judgements, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         systems = {name: pairs.predictions(top) for name, top in systems.items()}
         labels, propensity = pairs.labels, pairs.propensity(propensity)

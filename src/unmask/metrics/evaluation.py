@@ -236,10 +236,10 @@ def answer(
     if is_dataset(labels):
         from unmask.metrics.judged_pairs import JudgedPairs
 
-        pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
+        pairs = JudgedPairs(labels.after_judgements, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(answer(request, *rows, parts=False))
+        return pairs.with_counts(answer(request, *rows, parts=False))
     if request.audit is not None:
         from unmask.metrics.measured.evaluation import beside_measured
 

@@ -267,7 +267,7 @@ def find(
         judged or ignored are not asked about.
     propensity : (L,) floats in (0, 1], or MaskModel
         How likely a true label is observed. Row effort, unannotated rows, wrong labels and a slope
-        on the score are obeyed.
+        on the score are allowed for.
     observed : bool, default False
         Whether `probabilities` are of being *observed*; then r = q/p, at most 1. Pairs that reach 1
         stand in the order of q/p.

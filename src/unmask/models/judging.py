@@ -80,7 +80,7 @@ ALPHA = 0.01
 ENOUGH = 20
 """Rows that a label is predicted for from which on its observed share counts."""
 OF_COUNTS = (EvidenceKind.REFUSED_FIT, EvidenceKind.MISFIT)
-"""What label counts say against independent losses."""
+"""Evidence of label counts against independent losses."""
 BALANCED = "balanced"
 """The estimator of recall where nothing is known of propensities."""
 WEIGHT = 0.5

@@ -64,13 +64,13 @@ from unmask.propensity.models import Source, source_of
 
 LOSSES = ("logistic", "squared_hinge")
 MARGIN = 0.5
-"""How many standard errors worse a family may be that needs no propensities."""
+"""Standard errors by which a family that needs no propensities may be worse."""
 KEPT, KEPT_BY_FORMULA = 0.75, 0.25
-"""How much of the way from the usual C to the best one is gone; and where propensities follow from
-label frequencies alone."""
+"""The share of the way from the usual C to the best one that is gone; and where propensities follow
+from label frequencies alone."""
 TREE_COSTS = (0.3, 1.0, 3.0)
 HELD_OUT = 5
-"""Of label trees, one row in so many is held out."""
+"""One row in so many is held out, of label trees."""
 
 if TYPE_CHECKING:
     from unmask.pages import Panels
@@ -111,7 +111,7 @@ def tune(
     features : (n, d) matrix
         Dense or sparse.
     labels : (n, L) matrix of 0 and 1, or Dataset
-        Observed labels; judgements of a data set are obeyed.
+        Observed labels; judgements of a data set are used.
     propensity : (L,) numbers in (0, 1], PropensityEstimate or MaskModel, optional
         Without it only vanilla training is tried, for which C is chosen.
     metric : str, default "R@5"
