@@ -100,7 +100,7 @@ def totals(
     block: Block, out: Floats, hits: int, predicted: int, positives: int, f1: int, f05: int,
     f2: int, union: int, wrong: int, all_labels: int,
 ) -> None:  # fmt: skip
-    """Terms that micro metrics divide, row by row: Σ_S q, |P|, Σ_I q, L and combinations of them."""
+    """Terms that micro metrics divide, by row: Σ_S q, |P|, Σ_I q, L and combinations of them."""
     for i in range(block.n_rows):
         labels = block.rest_sums[i]
         for place in range(block.hits.shape[0]):

@@ -144,7 +144,7 @@ def _clear(z, order, centres):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _compare(z, order, centres, scale, closer):
-    """Compare distances of every label to both centres; Σ of similarities to their own centre.
+    """Compare every label with both centres; Σ of similarities to their own centre.
 
     Their own is the first centre for the half that is closest to it, down to the border, which is
     returned too.
