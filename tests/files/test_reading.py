@@ -13,7 +13,7 @@ import zstandard
 
 from tests.helpers.devices import terminal
 from tests.helpers.xc_files import XC
-from unmask import data, missing, predictions, propensity, thresholds, weights
+from unmask import data, missing, predictions, propensity, thresholds
 from unmask.audit.planning import read_plan
 from unmask.files import contents, read_records
 
@@ -23,7 +23,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "data": data.read,
     "predictions": predictions.read,
     "propensity": propensity.read,
-    "weights": weights.read,
     "thresholds": thresholds.read,
     "hierarchy": data.read_hierarchy,
     "vocabulary": data.subject_labels,

@@ -24,7 +24,6 @@ from unmask.metrics import (
     Estimate,
     Table,
     Tables,
-    charts,
     evaluate,
     powers,
     sensitivity,
@@ -32,6 +31,7 @@ from unmask.metrics import (
 )
 from unmask.metrics.claims import MEASURED, Level, Reason, Verdict
 from unmask.metrics.table import WRITERS
+from unmask.pages import estimates as charts
 from unmask.predictions import TopK
 
 
@@ -351,7 +351,7 @@ def test_metrics_with_one_estimate_give_way_to_those_with_several() -> None:
     rows = [drawn("P@1", 0.5), drawn("R@1", 0.4), drawn("R@1", 1.2, "unbiased")]
     found = charts.estimates(rows)
     assert [chart.title for chart in found.charts] == ["R@1"]
-    assert (found.charts[0].kind, found.charts[0].y.high, found.columns) == ("dots", 1.5, 3)
+    assert (found.charts[0].kind, found.charts[0].y.high, found.columns) == ("dots", 1.5, 1)
     assert [series.x for series in found.charts[0].series] == [("vanilla",), ("unbiased",)]
     assert [chart.title for chart in charts.estimates(rows[:2]).charts] == ["P@1", "R@1"]
 

@@ -13,7 +13,7 @@ batches, shards, model selection), `sums` (one exact pass), `estimates` (value, 
 `deconvolution` and `thinning` (when single rows are too noisy), `scored` (scores of all labels,
 curves), `groups` (of rows and labels, hierarchies), `comparison` (two systems, other propensities),
 `vary` (estimated and wrong propensities), `by_label` (a line per label), `claims` (what a number
-may claim), `table` (the result), `charts` (the result as a picture).
+may claim), `table` (the result).
 """
 
 from importlib import import_module
