@@ -228,7 +228,7 @@ def _named(test: Test, names: Sequence[str] | None) -> Test:
 def holm(tests: list[Test]) -> list[Test]:
     """Correct p-values step by step (Holm): the smallest times their number, and so on upwards.
 
-    >>> from unmask.diagnosis import TestKind
+    >>> from unmask.diagnosis.findings import TestKind
     >>> tests = [Test(TestKind.ROW, p) for p in (0.01, 0.5, 0.04)]
     >>> [test.adjusted for test in holm(tests)]
     [0.03, 0.5, 0.08]

@@ -271,6 +271,7 @@ class UnboundedLossWarning(UserWarning):
 
     Examples
     --------
+    >>> import warnings
     >>> from unmask import losses
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

@@ -746,7 +746,7 @@ def save(path: PathLike, model: LinearModel, *, shard_labels: int = PIECE) -> No
     Examples
     --------
     >>> import tempfile
-    >>> from unmask.linear import LinearModel, Shard, load, save
+    >>> from unmask.linear import LinearModel, load, save
     >>> w, b = np.float32([[1, 2]]), np.float32([0.5])
     >>> save(folder := tempfile.mkdtemp(), LinearModel((Shard(w, b),), "logistic"))
     >>> load(folder).weights
