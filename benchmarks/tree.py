@@ -51,7 +51,7 @@ from unmask import set_threads, tree
 from unmask.data import Dataset, read, synthetic, write
 from unmask.data.texts import idf, tfidf
 from unmask.models.tree import centroids, clustered, prepare
-from unmask.models.tree_model import depth_of, halves, split_bits
+from unmask.models.tree_model import Shape, depth_of, halves, split_bits
 
 DATA = Path(os.environ.get("UNMASK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 THREADS = 2
@@ -212,7 +212,7 @@ def arities(sizes: tuple[int, ...] = (20_000, 670_000)) -> dict[str, float]:
         vectors = centroids(data.x, data.n_features, data.starts, data.rows)
         order, bounds = clustered(vectors, depth, 0), halves(n_labels, depth)
         for arity in (2, 4, 8, 16, 32):
-            shape = tree.Shape(order, bounds, split_bits(depth, arity))
+            shape = Shape(order, bounds, split_bits(depth, arity))
             work = products(x, y, shape) / n_labels
             print(f"  {n_labels:,} labels, arity {arity}: {work:,.0f} products", flush=True)
             numbers[f"planted, {n_labels} labels, arity {arity}, products per label"] = work
@@ -246,7 +246,7 @@ def grown(n_labels: int, features: int | None = None) -> dict[str, float]:
     }
 
 
-def products(x: sp.csr_array, y: sp.csr_array, shape: tree.Shape) -> float:
+def products(x: sp.csr_array, y: sp.csr_array, shape: Shape) -> float:
     """Non-zeros of the rows of a node × its children, over all nodes: what training has to look at.
 
     A row is met at every node that has one of its labels, so its labels part on the way down: the

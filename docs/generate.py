@@ -27,7 +27,8 @@ import numpy as np
 from unmask import losses, pages
 from unmask.losses import describe
 from unmask.metrics import ESTIMATORS, METRICS
-from unmask.propensity import MODELS, PRESETS
+from unmask.propensity import MODELS
+from unmask.propensity.models import PRESETS
 from unmask.weights import CORRECTIONS
 
 if TYPE_CHECKING:

@@ -27,7 +27,9 @@ from pathlib import Path
 from unittest import mock
 
 from unmask import pages
-from unmask.pages import Chart, Panels, alt_text
+from unmask.pages import Chart, Panels
+from unmask.pages.describe import alt_text
+from unmask.pages.parts import Drawing
 
 FOLDER = Path(__file__).resolve().parent / "tutorials"
 PROSE, PYTHON, DATA, COMMANDS = "[markdown]", "", 'tags=["data"]', 'language="bash"'
@@ -49,7 +51,7 @@ class Page:
     """A tutorial as Markdown, and its drawings by the name of their file."""
 
     text: str
-    drawings: dict[str, pages.Drawing]
+    drawings: dict[str, Drawing]
 
 
 def cells(source: str) -> list[Cell]:
@@ -75,7 +77,7 @@ def cells(source: str) -> list[Cell]:
 def page(script: Path) -> Page:
     """Run a script, cell by cell, and write down what happens."""
     namespace: dict[str, object] = {"__name__": "__main__"}
-    blocks, drawings = [], dict[str, pages.Drawing]()
+    blocks, drawings = [], dict[str, Drawing]()
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         for cell in cells(script.read_text(encoding="utf-8")):
             if cell.kind == PROSE:

@@ -40,6 +40,7 @@ from unmask import (
 )
 from unmask._names import Strings, matched_rows
 from unmask.arrays import checks
+from unmask.models.linear import Shard
 from unmask.predictions import LabelSets, TopK
 from unmask.propensity.mask_model import ScoreSlope
 
@@ -155,7 +156,7 @@ def _wrong_records(damage: Damage) -> dict[str, Callable[[], Any]]:
         return record
 
     def model() -> linear.LinearModel:
-        shard = linear.Shard(damage(wide), MODEL.bias)
+        shard = Shard(damage(wide), MODEL.bias)
         return linear.LinearModel((shard,), "logistic")
 
     def spoilt() -> weights.Weights:
@@ -473,7 +474,7 @@ def test_row_starts_of_normalized_weights_are_checked() -> None:
 
 
 def test_models_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
-    shard, narrow = (linear.Shard(np.ones((2, d), np.float32), np.zeros(2)) for d in (3, 2))
+    shard, narrow = (Shard(np.ones((2, d), np.float32), np.zeros(2)) for d in (3, 2))
     cases = (
         (linear.LinearModel((shard, narrow), "logistic"), r"the same features; got \[2, 3\]"),
         (linear.LinearModel((), "logistic"), "at least one shard"),

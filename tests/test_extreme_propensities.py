@@ -27,6 +27,7 @@ from unmask.metrics import (
     sensitivity,
 )
 from unmask.metrics.claims import Advice, Level, Reason, Verdict
+from unmask.models.linear import Shard
 from unmask.predictions import TopK
 
 TINY = (1e-12, 1e-20, 1e-80, 1e-160, 1e-300, 5e-324)
@@ -262,7 +263,7 @@ def test_the_operator_refuses_what_float64_cannot_hold() -> None:
 
 
 def test_ranking_by_odds_refuses_what_float32_cannot_hold() -> None:
-    shard = linear.Shard(np.eye(2, dtype=np.float32), np.zeros(2, np.float32))
+    shard = Shard(np.eye(2, dtype=np.float32), np.zeros(2, np.float32))
     model = linear.LinearModel((shard,), "logistic")
     asked = {"rank_by": "probability/propensity"}
     found = linear.predict_top(model, [[1.0, 0.0]], 2, **asked, propensity=[0.5, 1e-30])

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 import unmask
 from unmask import TopK, audit, data, diagnose, evaluate, missing, thresholds, weights
 from unmask.metrics import compare, curve, reliability
-from unmask.missing import Bin, Quality
+from unmask.missing import Bin
+from unmask.missing.findings import Quality
 from unmask.predictions import LabelSets
 
 LABELS = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]] * 20)

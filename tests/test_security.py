@@ -23,6 +23,7 @@ from tests.helpers.paths import ROOT
 from unmask import data, linear, predictions
 from unmask.files import streams
 from unmask.metrics import compare
+from unmask.models.linear import Shard
 from unmask.predictions import TopK
 
 SOURCE = ROOT / "src" / "unmask"
@@ -120,7 +121,7 @@ def test_what_is_allowed_is_not_taken_for_an_offence() -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     weights = np.float32([[1, 2], [3, 4], [5, 6], [7, 8]])
-    shard = linear.Shard(sp.csr_array(weights), np.zeros(4, np.float32))
+    shard = Shard(sp.csr_array(weights), np.zeros(4, np.float32))
     linear.save(tmp_path / "m", linear.LinearModel((shard,), "logistic"), shard_labels=2)
     return tmp_path / "m"
 

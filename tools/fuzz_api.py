@@ -135,6 +135,7 @@ def functions() -> dict[str, Function]:
         tuning,
         weights,
     )  # fmt: skip
+    from unmask.models.linear import Shard
     from unmask.predictions import LabelSets, TopK
     from unmask.torch import MissingLabelLoss, RankingMetrics, ScoreMetrics, SetMetrics
 
@@ -169,10 +170,10 @@ def functions() -> dict[str, Function]:
         return lambda y, s: linear.train(s.features, y, recipes[loss], propensity=s.p)[0].weights
 
     def model(w: Any, s: Scene) -> linear.LinearModel:
-        return linear.LinearModel((linear.Shard(w, s.bias),), "logistic")
+        return linear.LinearModel((Shard(w, s.bias),), "logistic")
 
     def dense_model(s: Scene) -> linear.LinearModel:
-        shard = linear.Shard(np.ones((4, s.shape[1]), np.float32), np.arange(4, dtype=np.float32))
+        shard = Shard(np.ones((4, s.shape[1]), np.float32), np.arange(4, dtype=np.float32))
         return linear.LinearModel((shard,), "logistic")
 
     def written(y: Any, s: Scene) -> Any:

@@ -340,8 +340,9 @@ def _models() -> list[Files]:
 
 def _save(linear: Any, folder: Path, weights: Any, idf: Any) -> None:
     from unmask.data import Vocabulary
+    from unmask.models.linear import Shard
 
-    shard = linear.Shard(weights, np.float32([0.5, 0, 1]))
+    shard = Shard(weights, np.float32([0.5, 0, 1]))
     names = ("a", "b\n", "<script>")
     words = None if idf is None else Vocabulary(("law", "tax", "tax law"))
     model = linear.LinearModel((shard,), "logistic", {"C": 1.0}, idf, names, words)

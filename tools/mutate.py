@@ -174,7 +174,7 @@ class Census:
     """The tests that run each line of the source."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what `census` noted."""
+        """Read what `census` recorded."""
         self.tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.lines: Counter[str] = Counter()
         for name in ("compiled", "kernels"):
@@ -269,13 +269,13 @@ def campaign(options: argparse.Namespace) -> None:
     chosen = random.Random(options.seed).sample(every, size)  # noqa: S311
     results = options.folder / "results.jsonl"
     done = {(r["file"], r["number"], r["source"]) for r in records(results)}
-    noted = Census(options.folder)
+    recorded = Census(options.folder)
     with tempfile.TemporaryDirectory(dir=ROOT.parent) as folder:
         copy = copied(Path(folder))
         for mutant in chosen:
             if (mutant.file, mutant.number, mutant.source) in done:
                 continue
-            tests = noted.running(mutant)
+            tests = recorded.running(mutant)
             outcome = try_mutant(mutant, tests[: options.tests], options.budget, copy)
             line = asdict(mutant) | {"outcome": outcome, "tests": len(tests)}
             with results.open("a", encoding="utf-8") as out:

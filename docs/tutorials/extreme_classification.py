@@ -167,7 +167,7 @@ by_gamma.chart()
 #
 # Leave out the folded cell and name your files; features and labels in two
 # files (`trn_X_Xf.txt`, `trn_X_Y.txt`), folders and `.gz` or `.zst` are read
-# as they are, and the `filter_labels` files are obeyed ([what can be
+# as they are, and the `filter_labels` files are used ([what can be
 # read](../guides/tables.md)). `--propensity jain:DATASET` takes the constants
 # of a public data set. With a million labels, train into a folder ([very many
 # labels](../guides/tree.md)) or on several machines ([many

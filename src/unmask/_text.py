@@ -1,6 +1,6 @@
 """Values as text: names that are shown, numbers as people write them, rows and grids as text.
 
-Names from outside become one line in which nothing is obeyed by a terminal (`visible`), a notebook
+Names from outside become one line in which a terminal acts on nothing (`visible`), a notebook
 (`html_table`), an XML file (`printable`) or a spreadsheet (`harmless`). `format_value` is the only
 number formatter of the package. Rows (dicts) become CSV and JSON, grids (a header and lines of
 text) aligned text, Markdown and LaTeX.

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.models.completed import Completion, completion
+from unmask.models.completed import completion
 from unmask.models.linear import (
     LinearModel,
-    Plan,
-    Shard,
     load,
     plan,
     predict_top,
@@ -32,13 +30,10 @@ if TYPE_CHECKING:
     from unmask.models.base import LinearClassifier
 
 __all__ = [
-    "Completion",
     "LinearClassifier",
     "LinearModel",
     "NonConvexWarning",
-    "Plan",
     "Recipe",
-    "Shard",
     "UnconvergedWarning",
     "completion",
     "load",

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster
 
 
-__all__ = ["Backend", "DaskRunner", "LocalRunner", "Resources", "Runner", "Scheduler", "connect"]
+__all__ = ["Scheduler", "connect"]
 
 T = TypeVar("T")
 Work = Callable[[Any, Any], T]

@@ -30,12 +30,12 @@ import scipy.sparse as sp
 from unmask._messages import function, named_options, setting
 from unmask._names import Index, Strings, sorted_names
 from unmask._typing import PathLike, Singles
-from unmask.arrays.top import LabelSets, TopK, best_of_rows, fingerprint, listed_keys
+from unmask.arrays.top import LabelSets, TopK, best_of_rows
 from unmask.files import archive, delimited, tables, text
 from unmask.files.streams import quoted
 from unmask.files.tables import Lists, Source
 
-__all__ = ["LabelSets", "TopK", "fingerprint", "listed_keys", "read", "write"]
+__all__ = ["LabelSets", "TopK", "read", "write"]
 
 _TREC = re.compile(r"\S+\s+Q0\s+\S+\s+\d+\s+[-+.\deE]+\s+\S+\s*")
 _CAFA = re.compile(r"\S+\t\S+\t[-+.\deE]+\s*")

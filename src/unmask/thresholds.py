@@ -64,16 +64,14 @@ from unmask._typing import (
 from unmask.arrays import checks
 from unmask.arrays.checks import entry_rows
 from unmask.files import atomic_write, read_json
+from unmask.metrics.claims import Run
+from unmask.metrics.evaluation import judge_propensities
 from unmask.metrics.scored import scores_of
 from unmask.predictions import LabelSets
 from unmask.propensity.models import reciprocal
 
 __all__ = [
     "METRICS",
-    "PRIOR",
-    "Calibration",
-    "Method",
-    "Per",
     "Thresholds",
     "calibrate",
     "fit",
@@ -118,6 +116,8 @@ class Thresholds:
         Whether a label has a threshold of its own, or of its band.
     names : L strings, optional
         Of the labels, for files.
+    run : Run, optional
+        The standing of the propensities, judged by the same scores and labels.
 
     Raises
     ------
@@ -137,6 +137,7 @@ class Thresholds:
     value: float
     own: Array
     names: tuple[str, ...] | None = None
+    run: Run | None = None
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together."""
@@ -165,6 +166,7 @@ class Thresholds:
             "labels with one of their own": f"{int(self.own.sum()):,} of {self.own.size:,}",
             "labels never predicted": f"{int(np.isposinf(self.values).sum()):,}",
             "reached here": f"{self.value:.4f} ({warning})",
+            **({} if self.run is None else {"verdict": self.run.sentence}),
         }
 
     def __str__(self) -> str:
@@ -199,6 +201,7 @@ class Thresholds:
             "thresholds": values,
             "own": [bool(each) for each in self.own],
             "names": None if self.names is None else list(self.names),
+            "run": None if self.run is None else self.run.to_dict(),
         }
 
 
@@ -258,10 +261,11 @@ def read(path: PathLike) -> Thresholds:
         names = None if content["names"] is None else tuple(_list(content["names"], str))
         metric, value = content["metric"], _number(content["value"])
         checks.one_of(metric, METRICS, "metric")
+        run = None if content.get("run") is None else Run.from_dict(content["run"])
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"{path} holds no thresholds of `unmask threshold`.") from error
     try:
-        return Thresholds(np.array(values, dtype=np.float64), metric, value, own, names)
+        return Thresholds(np.array(values, dtype=np.float64), metric, value, own, names, run)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -376,7 +380,10 @@ def fit(
         own = np.bincount(group, counts)[group] >= max(least, 0 if prior > 0 else 1)
         values = np.where(own, _by_group(matrix, tried, group, goal), values)
     value = _over_labels(values, plain, matrix, goal)
-    return Thresholds(values, metric, value, own, None if names is None else tuple(names))
+    named = None if names is None else tuple(names)
+    most = float(np.finfo(np.float32).max) / 2
+    run = judge_propensities(np.clip(matrix, -most, most), observed, propensity)
+    return Thresholds(values, metric, value, own, named, run)
 
 
 def _costs(cost: tuple[float, float]) -> tuple[float, float]:

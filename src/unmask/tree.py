@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unmask.models.tree import TreePlan, TreeRecipe, plan, predict_unseen, train, train_to
-from unmask.models.tree_model import Nodes, Shape, Tree, TreeModel, load, save
+from unmask.models.tree import TreeRecipe, plan, predict_unseen, train, train_to
+from unmask.models.tree_model import TreeModel, load, save
 from unmask.models.tree_search import predict_top
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LabelTree",
-    "Nodes",
-    "Shape",
-    "Tree",
     "TreeModel",
-    "TreePlan",
     "TreeRecipe",
     "load",
     "plan",

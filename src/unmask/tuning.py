@@ -7,8 +7,7 @@ The source stands in `unmask.models`: `search` (what is tried, in which order, o
 `judging` (by what, and when propensities are refuted), `tune` (what is chosen, and returned).
 """
 
-from unmask.models.judging import Trust
-from unmask.models.search import Family, Tried, recommended
-from unmask.models.tune import Because, Tuned, tune, tune_tree
+from unmask.models.search import recommended
+from unmask.models.tune import Tuned, tune, tune_tree
 
-__all__ = ["Because", "Family", "Tried", "Trust", "Tuned", "recommended", "tune", "tune_tree"]
+__all__ = ["Tuned", "recommended", "tune", "tune_tree"]

@@ -32,7 +32,7 @@ class CompiledKernels:
     kernels: int
     """Compiled functions in the folder, each counted once for every set of types."""
     bytes: int
-    """Of the folder's compiled functions."""
+    """The number of compiled functions in the folder."""
     compiled: int
     """Functions that this run compiled; the others were there."""
     seconds: float

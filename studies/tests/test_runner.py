@@ -62,7 +62,7 @@ def test_an_interrupted_run_keeps_what_was_finished(tmp_path: Path) -> None:
 
 
 def test_rows_are_kept_as_they_come_and_packed_at_the_end(tmp_path: Path) -> None:
-    """Whether the run is stopped or not, in one file that does not depend on it."""
+    """Rows are the same if the run is stopped, in one file that does not depend on it."""
     packed, journal = (tmp_path / f"demo-tiny.jsonl{end}" for end in (".zst", ""))
 
     def measure(unit: int) -> Iterable[Row]:
@@ -174,7 +174,7 @@ def test_without_data_nothing_is_measured_in_place_of_data_sets(tmp_path: Path) 
 
 
 def test_the_commit_of_a_source_tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a branch, loose or packed, of a commit by itself, and of no repository."""
+    """The commit of a branch, loose or packed, of a commit by itself, and of no repository."""
     home = tmp_path / "studies" / "unmask_studies" / "study.py"
     monkeypatch.setattr(study, "__file__", str(home))
     assert study.commit() is None

@@ -161,7 +161,7 @@ def test_divided_scores_stand_for_divided_probabilities() -> None:
 
 
 def test_a_power_of_p_may_move_from_weights_to_prediction(given: protocol.Trial) -> None:
-    """Of a constant model the two are the same: its softmax is ∝ Σ pos."""
+    """Both agree for a constant model: its softmax is ∝ Σ pos."""
     whole = weights_of(SETTINGS["empirical_bayes"], PROBLEMS["pal-n-cce"], given).pos.sum(axis=0)
     eased = weights_of(SETTINGS["halved"], PROBLEMS["pal-n-cce"], given).pos.sum(axis=0)
     later = SETTINGS["halved"].later

@@ -1,4 +1,4 @@
-"""What studies take for the truth is true: scenarios, populations, pairs, strata, masks."""
+"""Truths of the studies are true: scenarios, populations, pairs, strata, masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask import TopK, data, evaluate, linear, propensity, tree
-from unmask.diagnosis import TestKind
+from unmask.diagnosis.findings import TestKind
+from unmask.models.linear import Shard
 from unmask_studies import audit, missing, propensities, reality, recall, trust, tuning
 from unmask_studies import data as studied
 from unmask_studies import tree as of_trees
@@ -98,7 +99,7 @@ def same_as_evaluation(population: Population, labels: Any, top: TopK, weights: 
 
 
 def test_the_truth_is_the_metric_of_the_population() -> None:
-    """Of all rows, of rows that count more than once, and of labels that stand there once."""
+    """Sums of all rows, of rows that count more than once, and of labels that stand there once."""
     population = population_of(None)
     same_as_evaluation(population, population.labels, population.top)
     times = np.random.default_rng(0).integers(0, 3, size=population.labels.shape[0])
@@ -133,7 +134,7 @@ def test_scores_are_those_of_true_and_of_predicted_labels() -> None:
         rows = data.synthetic.planted(n, n_features=12, n_labels=5, labels_per_row=2, seed=0)
         rng = np.random.default_rng(0)
         weights = rng.normal(size=(5, 12)).astype(np.float32)
-        model = linear.LinearModel((linear.Shard(weights, np.zeros(5, np.float32)),), "logistic")
+        model = linear.LinearModel((Shard(weights, np.zeros(5, np.float32)),), "logistic")
         top = linear.predict_top(model, rows.features, 2)
         split = Split(rows.features, rows.labels, rows.features, rows.labels)
         pair = reality.Pair(split, rows.labels, rows.labels, np.ones(5))
@@ -251,7 +252,7 @@ def test_an_interval_misses_if_it_does_after_any_row_from_the_tenth(shift: float
 
 
 def test_sequences_that_leave_the_truth_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four repetitions, one lies above, one below, one touches it, and one holds it."""
+    """Four repetitions: one lies above, one below, one touches it, and one holds it."""
     rng = np.random.default_rng(0)
     true = sp.csr_array((rng.random((40, 6)) < 0.4).astype(np.float32))
     about = audit.Problem("small", true, TopK.from_scores(rng.random((40, 6)), 5), np.full(6, 0.5))

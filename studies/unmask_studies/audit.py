@@ -17,6 +17,7 @@ from scipy.stats import t as student
 from unmask import audit, data, pages, propensity
 from unmask._typing import Floats, Ints
 from unmask.arrays.checks import values_at
+from unmask.arrays.top import listed_keys
 from unmask.audit import frames
 from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
@@ -27,7 +28,7 @@ from unmask.metrics.measured import pair_totals
 from unmask.metrics.measured.control import Limits, RowSample, standardized
 from unmask.metrics.measured.covariates import of_rows
 from unmask.metrics.measured.estimating import row_mean
-from unmask.predictions import TopK, listed_keys
+from unmask.predictions import TopK
 from unmask_studies.data import best, split_of
 from unmask_studies.drawing import chart, share, table
 from unmask_studies.scenarios import SCENARIOS, Setting, effort
@@ -338,7 +339,7 @@ def _two_phase(about: Problem, observed: sp.csr_array, repeats: int, seed: int) 
 
 
 def _sequences(about: Problem, observed: sp.csr_array, repeats: int, seed: int) -> Iterator[Row]:
-    """How often the truth is ever left out, with a look after every row."""
+    """Count how often the truth is ever left out, with a look after every row."""
     n, rng = observed.shape[0], np.random.default_rng(seed)
     values = about.exact("R@5")
     truth, z = float(values.mean()), standardized(of_rows(about.top, observed, "R@5", 5))
@@ -463,7 +464,7 @@ def _covers(cells: Cells, part: str, estimator: str) -> pages.Verdict:
 
 
 def _gains(cells: Cells) -> list[pages.Verdict]:
-    """How much control variates save at 200 rows, by data set, metric and mask."""
+    """Say how much control variates save at 200 rows, by data set, metric and mask."""
     claims = []
     names = dict.fromkeys(key[1] for key in cells if key[0] == "rows" and key[1] in BARRED)
     for name, metric in ((name, metric) for name in names for metric in (*METRICS, MICRO)):

@@ -1,4 +1,4 @@
-"""What studies on real data share: a data set, a linear model trained on it, rows to draw from."""
+"""Shared parts of studies on real data: a data set, a linear model of it, rows to draw from."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unmask import pages
 from unmask.pages import estimates
-from unmask.pages.parts import Style, Styles
+from unmask.pages.parts import Column, Style, Styles
 from unmask_studies.study import Row
 
 STYLES: Styles = {
@@ -33,7 +33,7 @@ def table(
     >>> table("Errors", {"metric": "", "RMSE": ".3f"}, [("R@5", 0.01)]).columns[1].format
     '.3f'
     """
-    columns = [pages.Column(name, form) if form else name for name, form in heads.items()]
+    columns = [Column(name, form) if form else name for name, form in heads.items()]
     return pages.Table(columns, [list(line) for line in lines], title=title, caption=caption)
 
 

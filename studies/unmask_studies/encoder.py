@@ -39,7 +39,7 @@ LOSS = 0.01  # what a shortlist may cost in R@5
 
 
 class Task(NamedTuple):
-    """How large planted data are, how many labels a batch draws, what is tried, and how often.
+    """Sizes of planted data, labels that a batch draws, what is tried, and how often.
 
     Of data that are read, so many training rows are drawn.
     """

@@ -43,7 +43,7 @@ class Parts(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a network is trained: a correction, draws per batch (0: all labels), what is tried."""
+    """Settings of a network: a correction, draws per batch (0: all labels), what is tried."""
 
     correction: str
     draws: int

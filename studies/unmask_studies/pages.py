@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from unmask import pages
+from unmask.pages.parts import Verdicts
 from unmask_studies import (
     audit,
     encoder,
@@ -55,11 +56,11 @@ def claims(sections: list[pages.Section]) -> list[pages.Verdict]:
     Examples
     --------
     >>> verdict = pages.Verdict("good", "It holds")
-    >>> [each.words for each in claims([pages.Section("Claims", [pages.Verdicts([verdict])])])]
+    >>> [each.words for each in claims([pages.Section("Claims", [Verdicts([verdict])])])]
     ['It holds']
     """
     parts = [part for section in sections for part in section.parts]
-    return [v for part in parts if isinstance(part, pages.Verdicts) for v in part.verdicts]
+    return [v for part in parts if isinstance(part, Verdicts) for v in part.verdicts]
 
 
 def study_page(
@@ -99,7 +100,7 @@ def study_page(
 
 
 def _summary(name: str, rows: list[Row]) -> list[str]:
-    """What a study asks, and what its rows answer, where they do."""
+    """Return the question of a study, and what its rows answer, where they do."""
     answer = STUDIES[name].answer(rows) if rows else ""
     return [STUDIES[name].question, *([answer] if answer else [])]
 

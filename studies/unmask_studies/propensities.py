@@ -11,9 +11,10 @@ from scipy.special import expit, logit
 
 from unmask import data, pages, propensity
 from unmask._typing import Array, Floats, PropensityLike
-from unmask.diagnosis import Test, TestKind, diagnose
+from unmask.diagnosis import Test, diagnose
 from unmask.diagnosis.diagnose import holm
 from unmask.diagnosis.evidence import agreement, dependence, recording
+from unmask.diagnosis.findings import TestKind
 from unmask.metrics import evaluate
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
@@ -419,7 +420,7 @@ def _harmless_tests(
 
 
 def _alarms(case: str, rows: int, seed: int) -> tuple[set[TestKind], set[TestKind]]:
-    """What is reported without an audit, and with one; the tests without it are the same."""
+    """Reports without an audit, and with one; the tests without it are the same."""
     make, stated = VALID[case]
     true = make(rows + rows // 3, seed)
     p = stated(true)

@@ -210,7 +210,7 @@ def _rates(observed: list[sp.csr_array], true: list[sp.csr_array]) -> Floats:
 
 @dataclass(frozen=True)
 class Size:
-    """How many audits are measured, and made models of; their rows; systems; draws of models."""
+    """Numbers of audits that are measured and modelled, of rows, systems and draws of models."""
 
     measured: int
     audited: int
@@ -330,7 +330,7 @@ def _estimates(mask: str, system: str, cells: list[list[Any]], **more: Any) -> R
 
 
 def _options(p: Propensities | None, draws: int) -> dict[str, Any]:
-    """How many vectors are drawn, where propensities are estimates."""
+    """The number of vectors drawn, where propensities are estimates."""
     return {"draws": draws} if isinstance(p, PropensityEstimate | MaskModel) else {}
 
 
@@ -896,7 +896,7 @@ def _worth_bars(trained: list[Row], listed: list[Row]) -> list[pages.Verdict]:
 
 
 def _data_sets(rows: list[Row], cells: list[Row]) -> list[pages.Table]:
-    """What the masks of every pair are like, the shapes of propensities, and diagnoses."""
+    """Describe the masks of every pair, the shapes of propensities, and diagnoses."""
     names = dict.fromkeys(row["folder"] for row in rows)
     refused = {
         name: share(not c["claims"] for c in cells

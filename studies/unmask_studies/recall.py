@@ -621,7 +621,7 @@ def _truth_cell(part: list[Row]) -> Row:
 
 
 def _dependence(cells: list[Row]) -> list[pages.Verdict]:
-    """What natural masks cost beyond their rates: only where a data set was run with both."""
+    """Say what natural masks cost beyond their rates: only where a data set was run with both."""
     by = {(c["masks"], c["estimator"], c["metric"]): c for c in cells if c["data"] == JESTER}
     claims = []
     for metric, estimator in product(("R@5", "nDCG@5"), ("unbiased", "deconvolved")):

@@ -23,6 +23,7 @@ from unmask import __version__, pages, parallel
 from unmask._typing import Progress, Record
 from unmask.arrays import checks
 from unmask.files import append_record, key_text, pack_records, read_records
+from unmask.pages.parts import Verdicts
 
 if TYPE_CHECKING:
     from unmask.parallel import Backend
@@ -128,7 +129,7 @@ class Study:
         sections = [pages.Section(each.title or "In one picture", [replace(each, title="")])
                     for each in figures[:1]]  # fmt: skip
         if statements:
-            sections.append(pages.Section("What holds", [pages.Verdicts(statements)]))
+            sections.append(pages.Section("What holds", [Verdicts(statements)]))
         text = [pages.Text(words) for words in [_text_of(self.measure)] if words]
         for title, parts in (
             ("What was done", text),
@@ -141,7 +142,7 @@ class Study:
 
 
 def _text_of(measure: Callable[..., object]) -> str:
-    """What a page says of how its numbers were made: the docstring after its first sentence."""
+    """Return how the numbers of a page were made: the docstring after its first sentence."""
     return (inspect.getdoc(measure) or "").partition("\n\n")[2]
 
 

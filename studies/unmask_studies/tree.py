@@ -15,6 +15,7 @@ from unmask import data, linear, pages, propensity, tree
 from unmask._typing import Floats, Indices
 from unmask.linear import LinearModel
 from unmask.metrics import evaluate
+from unmask.models.tree_model import Nodes, Tree
 from unmask.predictions import TopK
 from unmask.tree import TreeModel
 from unmask_studies.data import Split, cut_of, split_of
@@ -40,7 +41,7 @@ RANKINGS = {"": "score", ", P/p": "probability/propensity"}
 
 
 class Training(NamedTuple):
-    """How a model is trained; `leaves` is the correction of one-vs-all in the leaf nodes."""
+    """Settings of a training; `leaves` is the correction of one-vs-all in the leaf nodes."""
 
     kind: str
     loss: str
@@ -244,10 +245,10 @@ def with_leaves(
                 pairs = itertools.pairwise(bounds)
                 levels[place] = _packed([trained(one.shape.order[a:b]) for a, b in pairs])
         parts.append(tuple(levels))
-    return replace(model, trees=(tree.Tree(one.shape, tuple(parts)),))
+    return replace(model, trees=(Tree(one.shape, tuple(parts)),))
 
 
-def _packed(nodes: list[LinearModel]) -> tree.Nodes:
+def _packed(nodes: list[LinearModel]) -> Nodes:
     """Linear models as the nodes of a tree."""
     features, sizes, children, values, biases = [], [], [], [], []
     for node in nodes:
@@ -262,7 +263,7 @@ def _packed(nodes: list[LinearModel]) -> tree.Nodes:
         values.append(by_feature.data.astype(np.float32))
         biases.append(np.concatenate([shard.bias for shard in node.shards]))
     starts, stops = (np.cumsum([0, *map(len, each)]) for each in (features, biases))
-    return tree.Nodes(
+    return Nodes(
         starts, np.concatenate(features), np.r_[0, np.cumsum(np.concatenate(sizes))],
         np.concatenate(children), np.concatenate(values), stops,
         np.concatenate(biases).astype(np.float32),
@@ -361,7 +362,7 @@ def _table(name: str, part: list[Row]) -> pages.Table:
 
 
 def _claims(gains: dict[str, Gains]) -> list[pages.Verdict]:
-    """Of all data sets whose truth is known together; and whether estimates say the same."""
+    """Sum up all data sets whose truth is known; say whether estimates say the same."""
     claims = []
     for claim, *pair in CLAIMS:
         found = {name: own.between(*pair) for name, own in gains.items() if own.known}

@@ -255,7 +255,7 @@ def draw_coverage(rows: list[Row]) -> Drawn:
 
 
 def _beyond_chance(cells: list[Row], bar: float) -> str:
-    """How many cells are outside by more than two standard errors of a share."""
+    """Say how many cells are outside by more than two standard errors of a share."""
     far = [c for c in cells
            if abs(c["coverage"] - bar) > 2 * np.sqrt(bar * (1 - bar) / c["used"])]  # fmt: skip
     return f"{len(far)} by more than chance explains"
@@ -340,7 +340,7 @@ def measure_trust(folder: Path | None, n: int, draw: int) -> Iterable[Row]:
 
 
 def _trust_row(name: str, estimates: Table, truths: dict[str, float]) -> Row:
-    """What a run says: its cells, its headline and what it holds against its assumptions."""
+    """Facts of a run: its cells, its headline and what it holds against its assumptions."""
     run = estimates.run
     if run is None:
         raise ValueError("internal error: an evaluation without its run.")
@@ -615,7 +615,7 @@ def _ways(p: Floats, model: MaskModel) -> dict[str, Any]:
 
 
 def _at_hand(observed: sp.csr_array | None, train: sp.csr_array) -> AuditOptions:
-    """What is at hand beside an audit: the labels of all rows, and those of training."""
+    """Data at hand beside an audit: the labels of all rows, and those of training."""
     options: AuditOptions = {"counts": counts_of(train), "n": train.shape[0], "curve": "free"}
     return options if observed is None else {**options, "all_rows": observed}
 
@@ -660,7 +660,7 @@ def _matching(rows: list[Row], **fields: object) -> list[Row]:
 
 
 def _errors(rows: list[Row]) -> Floats:
-    """Of the numbers that were not refused."""
+    """Return the errors of the numbers that were not refused."""
     errors = np.array([r["value"] - r["truth"] for r in rows if r["value"] is not None], float)
     return np.asarray(errors[np.isfinite(errors)])
 

@@ -15,11 +15,11 @@ from unmask import linear, pages, propensity
 from unmask._typing import Floats
 from unmask.linear import Recipe, UnconvergedWarning
 from unmask.metrics import evaluate
-from unmask.models.search import TAUS, families, path
+from unmask.models.search import TAUS, Family, families, path
 from unmask.models.training import RANKINGS
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
-from unmask.tuning import Family, tune
+from unmask.tuning import tune
 from unmask_studies.data import counts_of
 from unmask_studies.data import split_of as whole_split_of
 from unmask_studies.drawing import chart, table

@@ -11,9 +11,11 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import audit, data
+from unmask.arrays.top import listed_keys
 from unmask.audit import frames
+from unmask.audit.planning import read_plan, write_plan
 from unmask.metrics.measured import measure
-from unmask.predictions import TopK, listed_keys
+from unmask.predictions import TopK
 
 
 def problem(n: int = 300, n_labels: int = 25, k: int = 10) -> tuple[TopK, sp.csr_array, Any]:
@@ -68,8 +70,8 @@ def test_inclusion_is_as_frequent_as_its_probability(design: str) -> None:
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_plan_survives_its_file(design: str, tmp_path: Path) -> None:
     plan = audit.plan(TOP, OBSERVED, seed=3, **DESIGNS[design])
-    audit.write_plan(tmp_path / "plan.json", plan)
-    again = audit.read_plan(tmp_path / "plan.json")
+    write_plan(tmp_path / "plan.json", plan)
+    again = read_plan(tmp_path / "plan.json")
     assert again.to_dict() == plan.to_dict()
     np.testing.assert_array_equal(again.probability, plan.probability)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.helpers.audits import IDS, NAMES, asked, universe
 from unmask import audit
 from unmask.audit import Question, Sheet
+from unmask.audit.sheets import plan_key
 
 
 @pytest.mark.parametrize("unit", ["rows", "pairs"])
@@ -63,7 +64,7 @@ def test_a_second_wave_keeps_key_and_ids() -> None:
     assert both.key == first.key
     assert both.questions[:20] == first.questions
     other = audit.plan(top, observed, budget=20, seed=5)
-    assert audit.plan_key(other) != first.key
+    assert plan_key(other) != first.key
 
 
 def test_names_must_fit() -> None:

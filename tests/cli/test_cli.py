@@ -17,7 +17,8 @@ import unmask
 from tests.helpers.command import Result, run
 from unmask import data, predictions, propensity
 from unmask.cli import data as cli_data
-from unmask.diagnosis import FindingKind, TestKind, findings
+from unmask.diagnosis import findings
+from unmask.diagnosis.findings import FindingKind, TestKind
 
 
 @pytest.fixture(scope="module")
@@ -257,4 +258,4 @@ def test_judged_pairs_take_effect_and_are_named(system: dict[str, Path], tmp_pat
     np.testing.assert_array_equal(made.labels[:, :4], top.labels[:, 1:])
     model = tmp_path / "model"
     shown = run("train", system["test.txt"], "-o", model, "--judgements", judged).stdout
-    assert "judged pairs obeyed" in shown
+    assert "judged pairs used" in shown

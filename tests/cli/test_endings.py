@@ -139,7 +139,7 @@ def test_what_a_stopped_command_left_goes_at_once_or_with_the_next_write(tmp_pat
 
 
 def test_a_table_per_label_runs_nothing(tmp_path: Path) -> None:
-    """Names that a spreadsheet would run, or a terminal obey, are marked where people read them."""
+    """Names that a spreadsheet or a terminal would act on are marked where people read them."""
     names = ["=cmd|' /C calc'!A0", "@home", "\x1b[31mred", "+1+1", "plain"]
     (tmp_path / "labels.txt").write_text("\n".join(names) + "\n")
     rows = data.synthetic.planted(60, n_features=8, n_labels=5, seed=0)

@@ -11,7 +11,8 @@ import pytest
 
 from tests.helpers.command import run
 from unmask import data, predictions, propensity
-from unmask.diagnosis import FindingKind, findings
+from unmask.diagnosis import findings
+from unmask.diagnosis.findings import FindingKind
 from unmask.predictions import TopK
 
 

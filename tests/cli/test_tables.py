@@ -44,7 +44,7 @@ def test_info_says_how_the_table_was_read(walk: Path) -> None:
     assert result.returncode == 0
     for shown in ("column of labels", "tags", "between labels", "art, modern", "生物学"):
         assert shown in result.stdout
-    assert "\x1b" not in result.stdout  # a name is shown, not obeyed
+    assert "\x1b" not in result.stdout  # a name is shown, not acted on
     assert r"\x1b[31m" in result.stdout
 
 

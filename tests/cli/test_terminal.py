@@ -1,4 +1,4 @@
-"""Names are data: never markup, never obeyed by a terminal, in whatever a command prints."""
+"""Names are data: never markup, never commands to a terminal, in whatever a command prints."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from unmask import TopK, data, demo, metrics, predictions
 from unmask._text import visible
 from unmask.cli import output
 from unmask.metrics.claims import Level, Reason, Verdict
+from unmask.metrics.comparison import Ranking
 from unmask.pages import demo as demo_page
 
 HOSTILE = {
@@ -47,7 +48,7 @@ ALLOWED = {"\n"}
 
 
 def harmless(result: Result) -> bool:
-    """Nothing that a terminal obeys; line ends are ours."""
+    """Nothing that a terminal acts on; line ends are ours."""
     shown = result.stdout + result.stderr
     kinds = ("Cc", "Cf", "Cs", "Zl", "Zp")
     bad = [c for c in shown if unicodedata.category(c) in kinds and c not in ALLOWED]
@@ -270,7 +271,7 @@ def test_lines_of_a_file_are_quoted_harmlessly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_the_real_command_on_a_real_terminal(tmp_path: Path, stream: str) -> None:
-    """With colours on, all escape sequences are those of rich; those of a name are not obeyed."""
+    """With colours on, all escape sequences are those of rich; those of a name are not acted on."""
     file = tmp_path / "a\x1b[31mx[bold]y.txt"
     data.write(file, data.synthetic.planted(20, n_features=9, n_labels=5, seed=0))
     arguments = ["info", str(file if stream == "stdout" else file.with_suffix(".none"))]
@@ -300,7 +301,7 @@ def test_visible_keeps_what_is_text() -> None:
         assert visible(text) == text
 
 
-def test_visible_shows_every_character_that_is_obeyed() -> None:
+def test_visible_shows_every_character_that_acts() -> None:
     spans = (range(0x20), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
     single = (0x200B, 0x200E, 0x200F, 0x061C, 0x2028, 0x2029, 0xFEFF, 0xE0041, 0xD800)
     for code in (*chain(*spans), *single):
@@ -357,7 +358,7 @@ def test_text_of_tables_is_harmless() -> None:
         assert len(text.splitlines()) == 5  # head, row, blank, a note for each
         row = {"model": name, "system": name, "value": 0.5, "first": 0.4, "difference": 0.1,
                "low": 0.0, "high": 0.2}  # fmt: skip
-        statement = metrics.Ranking("P@1", "unbiased", name, (row,)).statement
+        statement = Ranking("P@1", "unbiased", name, (row,)).statement
         assert harmless(Result(0, statement, ""))
         assert "\n" not in statement
 
@@ -372,7 +373,7 @@ def test_text_of_tables_is_harmless() -> None:
         ("\ud800", r"\ud800"),
     ],
 )  # fmt: skip
-def test_what_a_terminal_would_obey_is_escaped(character: str, shown: str) -> None:
+def test_what_a_terminal_would_act_on_is_escaped(character: str, shown: str) -> None:
     """Bytes that are not UTF-8, which Python has as U+DC80 … U+DCFF, are shown as bytes."""
     assert visible(character) == shown
     assert visible(f"\n{character}.") == rf"\n{shown}."

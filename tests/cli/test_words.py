@@ -59,7 +59,7 @@ def test_the_default_words_are_those_of_python() -> None:
 
 
 def messages(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The literal parts of texts that are raised, warned of or noted, by line."""
+    """The literal parts of texts that are raised, warned of or shown, by line."""
     for node in ast.walk(tree):
         raised = isinstance(node, ast.Raise)
         warned = isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn"

@@ -21,6 +21,7 @@ from hypothesis.extra import numpy as hnp
 
 from unmask import data, set_threads
 from unmask.data import Dataset, reading
+from unmask.data.dataset import Source
 from unmask.files import atomic_write, contents, streams, text
 
 XC = b"3 5 4\n0,3 0:0.5 4:1\n 1:-2e-3\n2\n"
@@ -58,7 +59,7 @@ def assert_equal(left: sp.csr_array | None, right: sp.csr_array | None) -> None:
 def test_xc(tmp_path: Path) -> None:
     found = data.read(put(tmp_path / "any.name", XC))
     assert_is_the_example(found)
-    assert found.source == data.Source((str(tmp_path / "any.name"),), "xc", ("none",), (0, 0))
+    assert found.source == Source((str(tmp_path / "any.name"),), "xc", ("none",), (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -557,13 +558,13 @@ def test_a_file_is_on_the_disk_before_it_takes_the_place_of_another(
     path, synced = put(tmp_path / name, b"old"), list[int]()
     fsync = os.fsync
 
-    def noted(file: int) -> None:
+    def recorded(file: int) -> None:
         if not os.path.isdir(f"/proc/self/fd/{file}"):
             assert path.read_bytes() == b"old"
             synced.append(os.fstat(file).st_size)
         fsync(file)
 
-    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fsync", recorded)
     with atomic_write(path) as file:
         file.write(bytes(range(256)) * 1000)
     assert synced == [path.stat().st_size]

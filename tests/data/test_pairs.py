@@ -21,10 +21,10 @@ SHAPE = (4, 5)
     arrays(np.float32, SHAPE, elements=st.sampled_from([0.0, 1.0])),
     arrays(np.float32, SHAPE, elements=st.sampled_from([-1.0, 0.0, 1.0, 2.0])),
 )
-def test_obeyed_labels_are_those_of_dense_arithmetic(
+def test_judged_labels_are_those_of_dense_arithmetic(
     labels: np.ndarray, judged: np.ndarray
 ) -> None:
-    after = Dataset(None, labels, judgements=judged).obeyed
+    after = Dataset(None, labels, judgements=judged).after_judgements
     expected = np.where(judged == 0, labels, judged == 1)
     np.testing.assert_array_equal(after.labels.toarray(), expected)
     np.testing.assert_array_equal(after.ignored.toarray(), judged == 2)
@@ -40,7 +40,7 @@ def test_obeyed_labels_are_those_of_dense_arithmetic(
 
 
 def test_without_judgements_labels_stay_as_they_are() -> None:
-    after = Dataset(None, [[1, 0], [1, 1]]).obeyed
+    after = Dataset(None, [[1, 0], [1, 1]]).after_judgements
     np.testing.assert_array_equal(after.labels.toarray(), [[1, 0], [1, 1]])
     assert not after.certain.any()
     assert not after.ignored.nnz
@@ -89,7 +89,7 @@ def test_a_filter_file_ignores_its_pairs_and_survives_writing(tmp_path: Path) ->
     rows = data.read(tmp_path, part="test")
     expected = np.array([[0, 0, 2], [2, 0, 0]])
     np.testing.assert_array_equal(rows.judgements.toarray(), expected)
-    assert rows.obeyed.labels.nnz == 2
+    assert rows.after_judgements.labels.nnz == 2
     data.write(tmp_path / "kept.npz", rows)
     again = data.read(tmp_path / "kept.npz").judgements
     np.testing.assert_array_equal(again.toarray(), expected)

@@ -12,8 +12,9 @@ from scipy.stats import t as student_t
 
 from tests.helpers.diagnoses import L, planted, rng
 from unmask import data
-from unmask.diagnosis import TestKind, evidence
+from unmask.diagnosis import evidence
 from unmask.diagnosis.evidence import row_correlation
+from unmask.diagnosis.findings import TestKind
 from unmask.propensity.audit import residuals
 
 

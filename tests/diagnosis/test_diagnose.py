@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tests.helpers.diagnoses import ALL, L, planted, rng, violations
 from unmask import data, propensity
-from unmask.diagnosis import Test, TestKind, diagnose
+from unmask.diagnosis import Test, diagnose
 from unmask.diagnosis.diagnose import holm
+from unmask.diagnosis.findings import TestKind
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))

@@ -10,16 +10,9 @@ import pytest
 
 from tests.helpers.diagnoses import ALL, LOW, L, planted, rng, violations
 from unmask import data
-from unmask.diagnosis import (
-    Diagnosis,
-    Finding,
-    FindingKind,
-    Test,
-    TestKind,
-    diagnose,
-    findings,
-)
+from unmask.diagnosis import Diagnosis, Test, diagnose, findings
 from unmask.diagnosis.diagnose import _of_tests
+from unmask.diagnosis.findings import Finding, FindingKind, TestKind
 
 
 @lru_cache

@@ -10,7 +10,10 @@ from tests.helpers.diagnoses import rng
 from unmask import data
 from unmask.diagnosis import diagnose
 from unmask.diagnosis.diagnose import _kish, usability, usability_findings
+from unmask.metrics.claims import Standing
 from unmask.weights import normalized_weights
+
+NOT_REFUTED = Standing.NOT_REFUTED
 
 
 def test_standard_errors_are_those_of_repeated_masks() -> None:
@@ -89,36 +92,38 @@ def test_the_figures_decide_what_is_said() -> None:
         (0.01, 0.01, "info", "Precise enough."),
         (0.011, 0.01, "info", "More rows divide"),
         (0.01, 0.011, "info", "More rows divide"),
-        (0.1, 0.1, "info", "More rows divide"),
-        (0.11, 0.1, "warning", "More rows divide"),
-        (0.1, 0.11, "warning", "More rows divide"),
+        (0.0255, 0.0255, "info", "More rows divide"),
+        (0.0256, 0.0255, "warning", "More rows divide"),  # ± 0.05 is too wide to use
+        (0.0255, 0.0256, "warning", "More rows divide"),
     ):
-        exactness, _, _ = usability_findings(figures(precision, recall), False)
+        exactness, _, _ = usability_findings(figures(precision, recall), NOT_REFUTED)
         assert (exactness.severity, exactness.advice.startswith(advice)) == (severity, True)
         worth = "9,876 labels are worth 1,234 of equal weight in P and nDCG, 56 in R"
         assert worth in exactness.evidence
-    for recall, broken, severity, advice in (
-        (0.01, False, "info", "Use `unbiased` for every metric."),
-        (0.011, False, "info", "Use `unbiased` for P@k and DCG@k"),
-        (0.1, False, "info", "Use `unbiased` for P@k and DCG@k"),
-        (0.11, False, "warning", "Use `unbiased` for P@k and DCG@k"),
-        (0.11, True, "info", "Report `vanilla`"),
+    for recall, standing, severity, advice in (
+        (0.01, NOT_REFUTED, "info", "Use `unbiased` for every metric."),
+        (0.011, NOT_REFUTED, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.0255, NOT_REFUTED, "info", "Use `unbiased` for P@k and DCG@k"),
+        (0.0256, NOT_REFUTED, "warning", "Use `unbiased` for P@k and DCG@k"),
+        (0.01, Standing.DOUBTFUL, "info", "Corrected numbers are doubtful: report `vanilla`"),
+        (0.11, Standing.REFUTED, "info", "No corrected number can be used: report `vanilla`"),
     ):
-        _, estimator, _ = usability_findings(figures(0.0, recall), broken)
+        _, estimator, _ = usability_findings(figures(0.0, recall), standing)
         assert (estimator.severity, estimator.advice.startswith(advice)) == (severity, True)
-        assert ("did not go missing" in estimator.evidence) == broken
+        refuted = standing is Standing.REFUTED
+        assert ("did not go missing" in estimator.evidence) == refuted
     for recall, words in ((1.0, "a standard error of 1."), (1.01, "nothing but noise here.")):
-        _, estimator, _ = usability_findings(figures(0.0, recall), False)
+        _, estimator, _ = usability_findings(figures(0.0, recall), NOT_REFUTED)
         assert estimator.evidence.endswith(words)
     for negative, weight, advice in (
         (0.01, 100.0, "`unbiased` weights also"),
         (0.011, 100.0, "`empirical_bayes` weights"),
         (0.01, 101.0, "`empirical_bayes` weights"),
     ):
-        *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), False)
+        *_, loss = usability_findings(figures(0.0, 0.0, negative, weight), NOT_REFUTED)
         assert advice in loss.advice
     labels = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]] * 50 + [[0, 0, 0]]
-    for p, start in ((0.5, "Report `vanilla`"), (0.99999, "Use `unbiased`")):
+    for p, start in ((0.5, "No corrected number can be used"), (0.99999, "Use `unbiased`")):
         found = diagnose(labels, [p] * 3).finding("estimator")
         assert found is not None
         assert found.advice.startswith(start)

@@ -13,7 +13,8 @@ import zstandard
 
 from tests.helpers.devices import terminal
 from tests.helpers.xc_files import XC
-from unmask import audit, data, missing, predictions, propensity, thresholds
+from unmask import data, missing, predictions, propensity, thresholds
+from unmask.audit.planning import read_plan
 from unmask.files import contents, read_records
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -26,7 +27,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "hierarchy": data.read_hierarchy,
     "vocabulary": data.subject_labels,
     "review": missing.read_review,
-    "plan": audit.read_plan,
+    "plan": read_plan,
     "records": read_records,
 }
 

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from unmask import data
-from unmask.diagnosis import Diagnosis, LabelGroup
+from unmask.diagnosis import Diagnosis
+from unmask.diagnosis.findings import LabelGroup
 
 L = 60
 

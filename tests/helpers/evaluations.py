@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from unmask.metrics import (
-    Ranking,
-    evaluate,
-)
+from unmask.metrics import evaluate
+from unmask.metrics.comparison import Ranking
 from unmask.metrics.estimates import Summary
 from unmask.metrics.evaluation import summarized
 from unmask.metrics.request import Request

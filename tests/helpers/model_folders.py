@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from unmask import linear
+from unmask.models.linear import Shard
 
 
 def small_model(scale: float = 1, idf: Any = None) -> linear.LinearModel:
     """Four labels and three features, in one shard."""
     w = np.arange(12, dtype=np.float32).reshape(4, 3) * np.float32(scale)
-    shard = linear.Shard(w, np.zeros(4, np.float32))
+    shard = Shard(w, np.zeros(4, np.float32))
     return linear.LinearModel((shard,), "logistic", {}, idf)
 
 

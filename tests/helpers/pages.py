@@ -8,19 +8,17 @@ from unmask import pages
 from unmask.pages import (
     Axis,
     Chart,
-    Column,
     Estimate,
-    Note,
     Page,
     Panels,
     Rule,
     Section,
     Series,
-    Style,
     Table,
     Text,
     Verdict,
 )
+from unmask.pages.parts import Column, Facts, Note, Style, Verdicts
 
 INK = Style("ink")
 EVIL = "<script>alert('x')</script><img src=//x onerror=alert(1)> & \"quoted\" $5_6$ `"
@@ -130,7 +128,7 @@ def rich_page() -> pages.Page:
             pages.Section(
                 "Data",
                 [
-                    pages.Facts(
+                    Facts(
                         {
                             "rows": 2515,
                             "labels": 159,
@@ -147,7 +145,7 @@ def rich_page() -> pages.Page:
             pages.Section(
                 "Verdicts",
                 [
-                    pages.Verdicts(
+                    Verdicts(
                         [
                             Verdict(
                                 "good",
@@ -204,8 +202,8 @@ def everything_named(text: str) -> Page:
         Chart("dots", [Series(text, [text], [1.0])]),
         Table([Column(text, help=text)], [[text], [Verdict("info", text)]], text, text),
         Text(text),
-        pages.Facts({text: text}),
-        pages.Verdicts([Verdict("good", text, text, text)]),
+        Facts({text: text}),
+        Verdicts([Verdict("good", text, text, text)]),
         pages.Commands([text]),
     ]
     more = Section(text, [Text(text)])

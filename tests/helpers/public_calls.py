@@ -24,6 +24,7 @@ from unmask import (
     tuning,
     weights,
 )
+from unmask.models.completed import Completion
 from unmask.predictions import TopK
 
 METRICS = ["P@3", "R@3", "nDCG@3", "F1@3", "PSP@3"]
@@ -89,7 +90,7 @@ def _findings(made: missing.Findings) -> Any:
     return made.rows, made.labels, made.probability, made.by_row
 
 
-def _completion(made: linear.Completion) -> Any:
+def _completion(made: Completion) -> Any:
     return made.probabilities.toarray(), made.weights.pos.toarray()
 
 

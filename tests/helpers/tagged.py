@@ -19,7 +19,7 @@ WORDS = {
     "=SUM(A1)": "formula sheet grid excel",
     "‮evil\x1b[31m": "snake apple curse poison",
 }
-"""Labels, among them a formula, a comma, another script, and what a terminal would obey."""
+"""Labels, among them a formula, a comma, another script, and what a terminal would act on."""
 
 
 class Row(NamedTuple):

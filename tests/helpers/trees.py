@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from unmask.tree import Tree, TreeModel
+from unmask.models.tree_model import Tree
+from unmask.tree import TreeModel
 
 STEPS = {
     "logistic": lambda z: -np.logaddexp(0, -z),

@@ -39,7 +39,7 @@ from unmask.metrics.claims import (
 )
 from unmask.metrics.evaluation import judge_propensities
 from unmask.metrics.table import Estimate, Tables
-from unmask.propensity import Source, SourceKind
+from unmask.propensity.models import Source, SourceKind
 
 
 def judged(value: float, low: float, high: float, **changes: Any) -> str:

@@ -17,7 +17,6 @@ from tests.helpers.evaluations import L, Spread, one, part, ranking_of, rows_of,
 from tests.helpers.rankings import one_top
 from unmask import pages
 from unmask.metrics import (
-    Ranking,
     compare,
     estimates,
     evaluate,
@@ -29,10 +28,11 @@ from unmask.metrics import (
     sensitivity,
 )
 from unmask.metrics.claims import Level, Outcome, Reason
-from unmask.metrics.comparison import sign_flip_p
+from unmask.metrics.comparison import Ranking, sign_flip_p
 from unmask.pages.estimates import ranking_section
 from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate, PropensityModel, jain
+from unmask.propensity import PropensityEstimate, jain
+from unmask.propensity.models import PropensityModel
 
 
 def other_top(top: TopK, every: int) -> TopK:

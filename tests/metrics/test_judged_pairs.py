@@ -1,4 +1,4 @@
-"""Metrics obey judged pairs: equal to labels and rankings from which they were taken by hand."""
+"""Metrics use judged pairs: equal to labels and rankings from which they were taken by hand."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_ignored_pairs_leave_ranking_and_labels() -> None:
         estimators=["vanilla", "unbiased", "deconvolved"],
     )  # fmt: skip
     rows = Dataset(None, LABELS, judgements=IGNORED)
-    obeyed = evaluate(
+    evaluated = evaluate(
         SCORES, rows, P, metrics=METRICS, estimators=["vanilla", "unbiased", "deconvolved"]
     )
-    assert values(obeyed) == values(by_hand)
-    assert obeyed.run is not None
-    assert obeyed.run.ignored_pairs == (IGNORED > 0).sum()
+    assert values(evaluated) == values(by_hand)
+    assert evaluated.run is not None
+    assert evaluated.run.ignored_pairs == (IGNORED > 0).sum()
     assert f"{(IGNORED > 0).sum()} ignored pairs were left out of rankings and labels." in str(
-        obeyed
+        evaluated
     )
-    assert obeyed.run.to_dict()["ignored_pairs"] == (IGNORED > 0).sum()
+    assert evaluated.run.to_dict()["ignored_pairs"] == (IGNORED > 0).sum()
 
 
 def test_verified_labels_are_certain() -> None:
@@ -91,14 +91,14 @@ def test_sets_and_sparse_scores_lose_their_ignored_pairs(sparse: bool) -> None:
     rows = Dataset(None, LABELS, judgements=IGNORED)
     kept = np.where(IGNORED > 0, 0, SCORES)
     if sparse:
-        obeyed = evaluate(sp.csr_array(SCORES), rows, P, metrics=METRICS)
+        evaluated = evaluate(sp.csr_array(SCORES), rows, P, metrics=METRICS)
         by_hand = evaluate(sp.csr_array(kept), np.where(IGNORED > 0, 0, LABELS), P, metrics=METRICS)
     else:
-        obeyed = evaluate(LabelSets.from_scores(SCORES, 0.5), rows, P)
+        evaluated = evaluate(LabelSets.from_scores(SCORES, 0.5), rows, P)
         by_hand = evaluate(
             LabelSets.from_scores(kept, 0.5), np.where(IGNORED > 0, 0, LABELS), P
         )  # fmt: skip
-    np.testing.assert_equal(values(obeyed), values(by_hand))
+    np.testing.assert_equal(values(evaluated), values(by_hand))
 
 
 def test_predictions_are_matched_by_ids_and_names() -> None:

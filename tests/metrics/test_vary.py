@@ -33,9 +33,10 @@ from unmask.metrics.vary import _less_wrong as _carried
 from unmask.metrics.vary import beyond_effort as needs_more
 from unmask.metrics.vary import under_mask as table_by
 from unmask.predictions import TopK
-from unmask.propensity import MaskModel, PropensityEstimate, Source
+from unmask.propensity import MaskModel, PropensityEstimate
 from unmask.propensity.estimate import TOGETHER
 from unmask.propensity.mask_model import ScoreSlope
+from unmask.propensity.models import Source
 
 N_LABELS = 60
 

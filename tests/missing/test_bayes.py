@@ -100,7 +100,7 @@ def test_rows_of_effort_do_not_mix() -> None:
     assert (both[4:] > both[1:3]).all()  # a row that shows nothing had less effort
 
 
-def test_find_obeys_a_mask_model() -> None:
+def test_find_allows_for_a_mask_model() -> None:
     mask = MaskModel(P, row_effort=0.5, unannotated=0.2, spurious=0.1)
     labels = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0], [1, 1, 0]])
     chances = np.tile(R, (4, 1))

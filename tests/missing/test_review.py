@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from unmask import TopK, audit, data, evaluate, missing
 from unmask.data import Dataset
 from unmask.metrics.intervals import wilson
-from unmask.missing import Origin, Reviewed
+from unmask.missing import Reviewed
+from unmask.missing.repair import Origin
 
 LABELS = np.array([[1, 0, 0], [0, 0, 0], [0, 1, 0]])
 CHANCES = np.array([[0.9, 0.8, 0.1], [0.3, 0.95, 0.2], [0.6, 0.9, 0.05]])
@@ -97,7 +98,7 @@ def test_repaired_data_say_where_every_label_is_from(tmp_path: Path) -> None:
     np.testing.assert_allclose(repaired.probability, [np.nan, 0.67, 0.18, 0.95 / 1.05, np.nan])
     for labels, exact in (
         (repaired.dataset.labels, [[1, 0, 0], [0, 1, 0], [0, 1, 0]]),
-        (repaired.dataset.obeyed.labels, [[1, 1, 0], [0, 1, 0], [0, 0, 0]]),
+        (repaired.dataset.after_judgements.labels, [[1, 1, 0], [0, 1, 0], [0, 0, 0]]),
     ):
         np.testing.assert_array_equal(labels.toarray(), exact)
     np.testing.assert_array_equal(

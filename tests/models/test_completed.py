@@ -17,7 +17,7 @@ from unmask.data import Dataset
 from unmask.missing import find, posterior
 from unmask.missing.other_labels import JoinedProbabilities
 from unmask.models import completed
-from unmask.models.completed import LEAST, _weights, inverse_counts
+from unmask.models.completed import LEAST, Completion, _weights, inverse_counts
 from unmask.predictions import TopK
 
 ROWS = data.synthetic.planted(500, n_features=60, n_labels=8, seed=0)
@@ -27,11 +27,11 @@ RECIPE = linear.Recipe("logistic", l2=1e-3)
 
 
 @pytest.fixture(scope="module")
-def made() -> linear.Completion:
+def made() -> Completion:
     return linear.completion(ROWS.features, OBSERVED, P, RECIPE)
 
 
-def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: linear.Completion) -> None:
+def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: Completion) -> None:
     targets = weights.to_soft_targets(made.weights).toarray()
     q = made.probabilities.toarray()
     own = OBSERVED.toarray() == 1
@@ -42,7 +42,7 @@ def test_targets_are_1_where_observed_and_the_posterior_elsewhere(made: linear.C
     assert made.weights.pos.nnz > OBSERVED.nnz
 
 
-def test_probabilities_tell_missing_labels_from_others(made: linear.Completion) -> None:
+def test_probabilities_tell_missing_labels_from_others(made: Completion) -> None:
     hidden = OBSERVED.toarray() == 0
     true = ROWS.labels.toarray() == 1
     q = made.probabilities.toarray()
@@ -74,11 +74,11 @@ def test_no_score_depends_on_the_labels_of_its_row(
     scores = []
     join = completed.join
 
-    def noted(top: TopK, *args: object, **options: object) -> JoinedProbabilities:
+    def recorded(top: TopK, *args: object, **options: object) -> JoinedProbabilities:
         scores.append(top)
         return join(top, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(completed, "join", noted)
+    monkeypatch.setattr(completed, "join", recorded)
     row, other = OBSERVED.toarray(), OBSERVED.toarray()
     other[0] = 1 - other[0]
     last = []
@@ -90,7 +90,7 @@ def test_no_score_depends_on_the_labels_of_its_row(
     assert (before.scores != after.scores).any()
 
 
-def test_the_model_is_that_of_the_weights(made: linear.Completion) -> None:
+def test_the_model_is_that_of_the_weights(made: Completion) -> None:
     recipe = linear.Recipe("logistic", correction="completed", l2=1e-3)
     one, _ = linear.train(ROWS.features, OBSERVED, recipe, propensity=P)
     two, _ = linear.train(ROWS.features, OBSERVED, RECIPE, weights=made.weights)
@@ -108,11 +108,11 @@ def test_the_corrected_model_is_regularised_ten_times_as_strongly(
     costs = []
     solve = completed.solve
 
-    def noted(problem: object, **options: object) -> object:
+    def recorded(problem: object, **options: object) -> object:
         costs.append((problem.cost * problem.shape[0], problem.entries.pos.max()))  # type: ignore[attr-defined]
         return solve(problem, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(completed, "solve", noted)
+    monkeypatch.setattr(completed, "solve", recorded)
     linear.completion(ROWS.features, OBSERVED, P, RECIPE, rounds=2)
     np.testing.assert_allclose([cost for cost, _ in costs], [100.0, 100.0, 100.0, 1000.0] * 3)
     for place, (_, largest) in enumerate(costs):
@@ -188,7 +188,7 @@ def test_judged_pairs_keep_what_was_judged() -> None:
     judged = sp.csr_array(([1.0, -1.0, 2.0], ([0, 1, 2], [1, 1, 1])), shape=(3, 2))
     rows = Dataset(np.eye(3), [[0, 0], [0, 0], [1, 0]], judgements=judged)
     joined = JoinedProbabilities(sp.csr_array(np.full((3, 2), 0.5)), "score", np.inf, {})
-    got = _weights(joined, rows.obeyed.labels, np.array([0.5, 0.5]), False, rows)
+    got = _weights(joined, rows.after_judgements.labels, np.array([0.5, 0.5]), False, rows)
     np.testing.assert_allclose(got.pos.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 0]])
     np.testing.assert_allclose(got.cut.toarray(), [[1 / 3, 1], [1 / 3, 0], [1, 1]])
 

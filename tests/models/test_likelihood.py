@@ -311,7 +311,7 @@ def test_masks_of_rows_have_their_marginal_likelihood() -> None:
     assert np.array_equal(by_mask.weights, plain.weights)
 
 
-def test_handed_in_weights_take_its_place() -> None:
+def test_weights_of_the_caller_take_its_place() -> None:
     from unmask.weights import vanilla
 
     recipe = Recipe("logistic", correction="likelihood")

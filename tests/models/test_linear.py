@@ -24,8 +24,8 @@ from unmask import linear, weights
 from unmask.data import hide
 from unmask.data.synthetic import planted
 from unmask.data.texts import idf, tfidf
-from unmask.linear import LinearClassifier, LinearModel, Recipe, Shard, predict_top, scores, train
-from unmask.models.linear import PROBABILITIES
+from unmask.linear import LinearClassifier, LinearModel, Recipe, predict_top, scores, train
+from unmask.models.linear import PROBABILITIES, Shard
 from unmask.predictions import TopK
 
 RNG = np.random.default_rng(3)
@@ -358,7 +358,7 @@ def test_the_recipe_says_the_defaults_of_estimator_and_command(field):
         assert options[name].help == field.metadata["help"]
 
 
-def test_weights_that_are_handed_in_leave_no_correction_in_the_model():
+def test_weights_of_the_caller_leave_no_correction_in_the_model():
     X, Y = np.eye(3), np.eye(3)
     model, _ = linear.train(X, Y, Recipe(correction="unbiased"), weights=weights.vanilla(Y))
     assert model.parameters["correction"] is None

@@ -26,6 +26,7 @@ from unmask.linear import Recipe
 from unmask.models import linear as linear_models
 from unmask.models import store
 from unmask.models import tree as tree_models
+from unmask.models.tree_model import Shape
 from unmask.tree import TreeRecipe
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -438,7 +439,7 @@ def test_damaged_word_weights_are_written_again(tmp_path: Path) -> None:
 
 def test_added_labels_join_the_leaf_node_that_is_most_like_them() -> None:
     """Label 3 is like labels 1 and 2, label 4 like none, label 5 a little like label 0."""
-    shape = tree.Shape(np.array([0, 1, 2], np.int32), np.array([0, 1, 3]), (1,))
+    shape = Shape(np.array([0, 1, 2], np.int32), np.array([0, 1, 3]), (1,))
     vectors = sp.csr_array(
         np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0.6, 0.8], [0, 0, 1], [0.1, 0, 0.9]])
     )
@@ -513,7 +514,7 @@ def test_labels_and_rows_without_anything() -> None:
 def test_judged_pairs_are_refused() -> None:
     """What is known to be false has no place in a tree; a data set without judgements is fine."""
     judged = sp.csr_array(([-1.0], ([0], [44])), shape=Y.shape)
-    with pytest.raises(ValueError, match="a label tree cannot obey judged pairs"):
+    with pytest.raises(ValueError, match="a label tree cannot use judged pairs"):
         tree.train(X, data.Dataset(X, Y, judgements=judged), TREES)
     one, other = (tree.train(X, labels, TREES) for labels in (data.Dataset(X, Y), Y))
     assert np.array_equal(one.trees[1].parts[0][0].values, other.trees[1].parts[0][0].values)

@@ -23,8 +23,9 @@ from tests.helpers.model_folders import edit, files_of, manifest, small_model
 from unmask import data, linear, models, parallel, tree
 from unmask.data import synthetic
 from unmask.data.texts import Vocabulary
-from unmask.linear import LinearModel, Recipe, Shard
+from unmask.linear import LinearModel, Recipe
 from unmask.models import store
+from unmask.models.linear import Shard
 from unmask.tree import TreeRecipe
 
 pytestmark = pytest.mark.usefixtures("patience")

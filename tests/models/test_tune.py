@@ -27,6 +27,7 @@ from unmask.models.judging import (
     Hits,
     Judge,
     Judged,
+    Trust,
     _ordered,
     balanced_recall,
     difference_error,
@@ -35,10 +36,19 @@ from unmask.models.judging import (
     trust,
     with_jackknife,
 )
-from unmask.models.search import COSTS, SCALES, families, path, plainness
-from unmask.models.tune import HELD_OUT, _behind, _raised, between, choose, towards_usual, tune
+from unmask.models.search import COSTS, SCALES, Family, Tried, families, path, plainness
+from unmask.models.tune import (
+    HELD_OUT,
+    Because,
+    _behind,
+    _raised,
+    between,
+    choose,
+    towards_usual,
+    tune,
+)
 from unmask.propensity import MaskModel, temper
-from unmask.tuning import Because, Family, Tried, recommended, tune_tree
+from unmask.tuning import recommended, tune_tree
 
 RANKINGS = ("score", "probability/propensity")
 
@@ -202,7 +212,7 @@ def predicted(p_of_labels: list[float], rows: int = 400) -> tuple[TopK, sp.csr_a
 
 def test_right_propensities_stand() -> None:
     top, labels = predicted([0.2, 0.4, 0.6, 0.8])
-    assert trust([top], labels, np.array([0.2, 0.4, 0.6, 0.8])) == unmask.tuning.Trust(1.0)
+    assert trust([top], labels, np.array([0.2, 0.4, 0.6, 0.8])) == Trust(1.0)
 
 
 def test_propensities_that_are_too_low_are_tempered_until_nothing_refutes_them() -> None:
@@ -836,8 +846,8 @@ POOR = {(LOGISTIC, name): (0.1, 0.1) for name in ("vanilla", "unbiased", "empiri
     ("bound", "because", "rungs"),
     [
         ((0.514, 0.514), Because.PLAINER, {0, search.CROSSED}),  # within 0.015 by either judge
-        ((0.514, 0.516), Because.TOGETHER, {0, 1}),  # not by precision
-        ((0.40, 0.516), Because.TOGETHER, {0, 1}),  # however much worse it seems by the other
+        ((0.514, 0.516), Because.INDEPENDENCE, {0, 1}),  # not by precision
+        ((0.40, 0.516), Because.INDEPENDENCE, {0, 1}),  # however much worse it seems by the other
         ((0.516, 0.514), Because.BEST, {0, 1}),
         ((0.40, 0.40), Because.BEST, {0, 1}),  # vanilla
     ],
@@ -850,12 +860,12 @@ def test_plain_training_has_to_be_as_good_if_labels_of_a_row_are_lost_together_t
     best = valued(monkeypatch, values, 4400)
     assert best.because is because
     assert {each.rung for each in best.table} == rungs
-    corrected = because is Because.TOGETHER or (because is Because.BEST and bound[0] > 0.5)
+    corrected = because is Because.INDEPENDENCE or (because is Because.BEST and bound[0] > 0.5)
     assert best.chosen.family.corrected == corrected
     last = [each for each in best.table if each.rung]
-    if because in (Because.PLAINER, Because.TOGETHER):
+    if because in (Because.PLAINER, Because.INDEPENDENCE):
         assert sorted(each.family.corrected for each in last) == [False, True]
-    if because is Because.TOGETHER:
+    if because is Because.INDEPENDENCE:
         assert "lost together" in best.reason
         assert best.best.family == Family(HINGE)
 
@@ -991,7 +1001,7 @@ def test_with_an_audit_the_last_candidates_are_measured() -> None:
     assert plain.judged.value == value["R@3", "measured"].value
 
 
-def test_judgements_of_a_data_set_are_obeyed() -> None:
+def test_judgements_of_a_data_set_are_used() -> None:
     x, true_labels, observed, p = planted()
     judged = np.where(true_labels.toarray() > 0, 1, -1)
     judged[300:] = 0  # half of the rows are complete
@@ -1083,44 +1093,6 @@ def test_every_hit_adds_its_inverse_propensity_times_its_worth(worth: np.ndarray
         hits = [(place, j) for place, j in enumerate(row[:places]) if j in own]
         wanted.append(sum(INVERSE[j] * worth[place, min(len(own), most - 1)] for place, j in hits))
     assert Hits(INVERSE, worth).of(top, SHOWN) == pytest.approx(wanted)
-
-
-def listed(family: str, cost: float, value: float | None, rung: int) -> dict[str, Any]:
-    return {"family": family, "C": cost, "value": value, "rows": 100 * 4**rung, "rung": rung}
-
-
-TRIED = [
-    listed("plain", 1.0, 0.30, 0),
-    listed("plain", 0.1, 0.20, 0),
-    listed("corrected", 0.1, 0.50, 0),
-    listed("corrected", 1.0, None, 0),
-    listed("corrected", 1.0, 0.45, 1),
-    listed("corrected", 0.5, 0.40, 1),
-    listed("other", 2.0, math.nan, 0),
-]
-
-
-def record(judged_by: str) -> dict[str, Any]:
-    return {
-        "tried": TRIED, "judged_by": judged_by, "estimator": "unbiased",
-        "chosen": {"family": "corrected"},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("judged_by", "plain", "corrected"),
-    [("R@5", (1.0, 0.30), (1.0, 0.45)), ("Hamming@5", (0.1, 0.20), (0.5, 0.40))],
-)
-def test_the_best_of_every_family_on_its_last_rung(
-    judged_by: str, plain: tuple[float, float], corrected: tuple[float, float]
-) -> None:
-    """Higher is better, or lower for a loss; what has no number comes last."""
-    best = [
-        (each["family"], each["C"], each["value"], each["rows"])
-        for each in tuner.best_of_families(record(judged_by))
-    ]
-    assert best[:2] == [("corrected", *corrected, 400), ("plain", *plain, 100)]
-    assert best[2][:2] == ("other", 2.0)
 
 
 @pytest.mark.parametrize(

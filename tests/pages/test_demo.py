@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from unmask.demo import run
-from unmask.pages import STYLES, Table, Text, demo
+from unmask.pages import Table, Text, demo
+from unmask.pages.estimates import STYLES
 
 
 @pytest.fixture(scope="module")

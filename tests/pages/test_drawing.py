@@ -10,8 +10,8 @@ import pytest
 
 from tests.helpers.pages import ONE_OF_EACH
 from unmask import pages
-from unmask.pages import Axis, Chart, Note, Panels, Rule, Series, Style, drawing
-from unmask.pages.parts import NOUNS, styles_of
+from unmask.pages import Axis, Chart, Panels, Rule, Series, drawing
+from unmask.pages.parts import NOUNS, Note, Style, styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,19 +10,12 @@ import pytest
 
 from tests.helpers.evaluations import ranking_of
 from unmask import TopK, compare, evaluate, pages, sensitivity
-from unmask.metrics import (
-    ESTIMATORS,
-    Advice,
-    Level,
-    Ranking,
-    Reason,
-    Table,
-    Tables,
-    Verdict,
-    powers,
-)
-from unmask.pages import STYLES, Chart, Estimate, Verdicts, estimates
+from unmask.metrics import ESTIMATORS, Advice, Table, Tables, powers
+from unmask.metrics.claims import Level, Reason, Verdict
+from unmask.metrics.comparison import Ranking
+from unmask.pages import Chart, Estimate, estimates
 from unmask.pages.estimates import (
+    STYLES,
     along,
     at_a_glance,
     differences_section,
@@ -32,7 +25,7 @@ from unmask.pages.estimates import (
     side_by_side,
     verdict_list,
 )
-from unmask.pages.parts import LEVELS
+from unmask.pages.parts import LEVELS, Verdicts
 
 P = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
 LABELS = np.array([[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 0, 1, 0]] * 5)

@@ -22,20 +22,9 @@ from tests.helpers.pages import EVIL, ONE_OF_EACH, everything_named, rich_page
 from tests.helpers.paths import ROOT
 from unmask import pages
 from unmask._text import printable
-from unmask.pages import (
-    Chart,
-    Column,
-    Estimate,
-    Page,
-    Panels,
-    Section,
-    Series,
-    Table,
-    Text,
-    Verdict,
-)
+from unmask.pages import Chart, Estimate, Page, Panels, Section, Series, Table, Text, Verdict
 from unmask.pages.describe import as_csv
-from unmask.pages.parts import PALETTE, THEME, styles_of
+from unmask.pages.parts import PALETTE, THEME, Column, Facts, Part, Verdicts, styles_of
 
 STRANGE = "日本語 🙂 a\x00b \ud800 $x^2$ \\frac"
 
@@ -59,7 +48,7 @@ class Elements(HTMLParser):
         return [value for _, attrs in self.tags for name, value in attrs.items() if name in names]
 
 
-def page_of(*parts: pages.Part, **more: object) -> Page:
+def page_of(*parts: Part, **more: object) -> Page:
     return Page("Study", sections=[Section("Part", parts)], **more)
 
 
@@ -225,7 +214,7 @@ def test_numbers_stand_right_and_verdicts_have_words_and_signs(rich: str) -> Non
 
 def test_the_evidence_of_a_claim_with_an_effect_is_folded() -> None:
     claim = Verdict("good", "It holds", evidence="many numbers", effect="+1.0 points")
-    shown = pages.render(page_of(pages.Verdicts([claim])))
+    shown = pages.render(page_of(Verdicts([claim])))
     before, _, folded = shown.partition("<details><summary>Numbers")
     assert "<p>+1.0 points</p>" in before
     assert "many numbers" not in before
@@ -281,7 +270,7 @@ def test_svg_files_hold_data_as_text_and_have_the_width_that_was_asked_for(tmp_p
 CHART = Chart("lines", [Series("vanilla", [1, 2], [0.5, 0.6])], title="Recall")
 
 
-def written(tmp_path: Path, *shown: pages.Part) -> str:
+def written(tmp_path: Path, *shown: Part) -> str:
     return pages.write_markdown(page_of(*shown), tmp_path / "study.md").read_text()
 
 
@@ -317,8 +306,8 @@ def test_every_part_is_written_as_on_the_page(tmp_path: Path) -> None:
         "A_study",
         ["It `holds_`."],
         [
-            Section("One", [table, Text("use `a_b` not a_b\n\nand"), pages.Facts({"rows": 2515})]),
-            Section("Two", [pages.Verdicts([claim]), pages.Commands(["a", "b"])], folded=True),
+            Section("One", [table, Text("use `a_b` not a_b\n\nand"), Facts({"rows": 2515})]),
+            Section("Two", [Verdicts([claim]), pages.Commands(["a", "b"])], folded=True),
         ],
         footer="Made.",
     )
@@ -338,7 +327,7 @@ def test_claims_with_an_effect_are_a_table_and_their_numbers_are_folded(tmp_path
         "good", "a | b", evidence="R@5 0.8 of `x`", badge="holds", effect="+1.0 points (0.5 to 1.5)"
     )
     other = Verdict("error", "c", evidence="0 of 3", badge="does not hold")
-    text = written(tmp_path, pages.Verdicts([claim, other]))
+    text = written(tmp_path, Verdicts([claim, other]))
     assert r"| a \| b | ✓ holds | +1.0 points (0.5 to 1.5) |" in text
     assert "| c | ✕ does not hold | 0 of 3 |" in text
     folded = text.partition("<details")[2].partition("</details>")[0]

@@ -9,7 +9,8 @@ import numpy as np
 
 from unmask import TopK, evaluate, pages
 from unmask.metrics import label_counts
-from unmask.pages import STYLES, labels
+from unmask.pages import labels
+from unmask.pages.estimates import STYLES
 from unmask.pages.evaluation import sections, summary
 
 NAMES = ["<script>alert(1)</script>", "‮right to left", "a" * 500, "=1+1", "emoji 👩‍🔬", "x,y"]

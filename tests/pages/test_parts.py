@@ -17,7 +17,6 @@ from unmask import pages
 from unmask.pages import (
     Axis,
     Chart,
-    Column,
     Commands,
     Estimate,
     Page,
@@ -25,15 +24,12 @@ from unmask.pages import (
     Rule,
     Section,
     Series,
-    Style,
     Table,
     Text,
     Verdict,
-    Verdicts,
-    alt_text,
 )
-from unmask.pages.describe import as_csv, cell_view, rows
-from unmask.pages.parts import NOUNS, PALETTE, THEME, styles_of
+from unmask.pages.describe import alt_text, as_csv, cell_view, rows
+from unmask.pages.parts import NOUNS, PALETTE, THEME, Column, Style, Verdicts, styles_of
 
 ONE = Series("a", [1.0], [1.0])
 REFUSED = [

@@ -13,8 +13,10 @@ import pytest
 from unmask import pages
 from unmask._typing import Record
 from unmask.metrics import ESTIMATORS, evaluate, powers, sensitivity
-from unmask.pages import KINDS, STYLES, Chart, Estimate, Panels, Verdicts, audit, labels
+from unmask.pages import KINDS, Chart, Estimate, Panels, audit, labels
+from unmask.pages.estimates import STYLES
 from unmask.pages.evaluation import groups_section, sections, summary, title
+from unmask.pages.parts import Verdicts
 from unmask.pages.records import tuning_chart, tuning_table
 
 GOOD = {"level": "conditional", "reason": "stated-propensities", "advice": "",
@@ -41,7 +43,7 @@ FINDINGS = [
 ]
 TESTS = [{"name": "pairs", "effect": "1.2 times", "p_value": 0.01, "adjusted": 0.02}]
 DIAGNOSIS = {"kind": "diagnosis", "source": "labels.txt", "severity": "error",
-             "findings": FINDINGS, "tests": TESTS}  # fmt: skip
+             "verdict": "It holds.", "findings": FINDINGS, "tests": TESTS}  # fmt: skip
 
 
 def stored(folder: Path, content: object) -> Path:
@@ -255,9 +257,8 @@ def test_groups_that_differ_are_marked_and_small_ones_are_not() -> None:
 def test_a_diagnosis_opens_with_its_verdict_and_what_is_more_than_information() -> None:
     kind = KINDS["diagnosis"]
     verdict, *findings = kind.summary(DIAGNOSIS)
-    assert verdict[0].isupper()
+    assert verdict == "It holds."
     assert findings == ["So error.", "So warning."]  # sentences, not titles
-    assert kind.summary({**DIAGNOSIS, "severity": "info"})[0] != verdict
     findings, tests = kind.sections(DIAGNOSIS)
     (verdicts,), (table,) = findings.parts, tests.parts
     assert [v.level for v in verdicts.verdicts] == ["error", "warning", "info"]

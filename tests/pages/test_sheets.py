@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers.sheets import pairs_sheet, rows_sheet
 from unmask._text import printable
 from unmask.audit import Question, Sheet
-from unmask.pages import render_judging
+from unmask.pages.judging import render_judging
 
 BLOCK = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 

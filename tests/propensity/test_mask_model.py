@@ -305,17 +305,17 @@ def test_effort_and_slope_are_drawn_from_numbers_of_their_own() -> None:
     assert all(abs(abs(effort.first) - number) > 1e-6 for number in numbers)
 
 
-def test_estimates_and_mask_models_obey_one_protocol() -> None:
+def test_estimates_and_mask_models_have_one_protocol() -> None:
     """Value, source, certain, centre, draw; and `MaskModel.of` takes propensities of any form."""
     estimate = estimated()
     plain, doubtful = MaskModel(P), MaskModel(estimate, 0.3)
     for propensities, certain in ((estimate, False), (plain, True), (doubtful, False)):
-        obeys: Propensities = propensities
-        assert obeys.certain is certain
-        np.testing.assert_array_equal(np.asarray(obeys.centre), obeys.value)
-        assert MaskModel.of(obeys.centre).certain
-        assert obeys.source == source_of(propensities)
-        drawn = np.array([np.asarray(each) for each in obeys.draw(seed=1, size=3)])
+        shared: Propensities = propensities
+        assert shared.certain is certain
+        np.testing.assert_array_equal(np.asarray(shared.centre), shared.value)
+        assert MaskModel.of(shared.centre).certain
+        assert shared.source == source_of(propensities)
+        drawn = np.array([np.asarray(each) for each in shared.draw(seed=1, size=3)])
         assert (np.ptp(drawn, axis=0) == 0).all() == certain
     assert MaskModel.of(doubtful) is doubtful
     np.testing.assert_array_equal(MaskModel.of(estimate).highest, estimate.high)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.helpers import strategies
 from unmask import data, propensity
 from unmask.propensity import clip, constant, inverse_linear, jain, jain_curve, temper
+from unmask.propensity.models import PropensityModel
 
 
 def test_jain_agrees_with_published_values() -> None:
@@ -139,6 +140,6 @@ def test_models_refuse_what_they_have_no_meaning_for() -> None:
 
 def test_a_model_does_not_change_with_the_callers_parameters() -> None:
     given = {"γ": 2.0}
-    model = propensity.PropensityModel("γ = 2", [0.25, 1.0], given)
+    model = PropensityModel("γ = 2", [0.25, 1.0], given)
     given["γ"] = 3.0
     assert model.parameters == {"γ": 2.0}

@@ -6,6 +6,7 @@ import pytest
 
 from unmask import propensity
 from unmask.propensity import preset
+from unmask.propensity.models import PRESETS
 
 
 @pytest.mark.parametrize("spelling", ["AmazonCat-13K", "amazoncat13k", "Amazon_Cat 13k"])
@@ -46,7 +47,7 @@ PUBLISHED = {
 
 
 def test_presets_are_what_was_published() -> None:
-    found = {p.name: ((p.a, p.b), p.shape) for p in propensity.PRESETS}
+    found = {p.name: ((p.a, p.b), p.shape) for p in PRESETS}
     assert found == PUBLISHED
 
 

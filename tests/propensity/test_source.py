@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import propensity
-from unmask.propensity import Source, SourceKind, source_of
-from unmask.propensity.models import with_source
+from unmask.propensity import source_of
+from unmask.propensity.models import PropensityModel, Source, SourceKind, with_source
 
 LABELS = np.array([[1, 0]] * 25 + [[0, 1]] * 25)
 
@@ -55,7 +55,7 @@ def test_estimates_say_method_and_rows_also_from_files(tmp_path: Path) -> None:
 def test_what_carries_nothing_is_stated() -> None:
     assert source_of(None).kind is SourceKind.NONE
     assert source_of(sp.csr_array(LABELS * 0.5)).kind is SourceKind.ENTRIES
-    for p in ([0.5, 0.5], np.array([0.5, 0.5]), propensity.PropensityModel("x", [0.5, 0.5])):
+    for p in ([0.5, 0.5], np.array([0.5, 0.5]), PropensityModel("x", [0.5, 0.5])):
         assert source_of(p) == Source()
 
 

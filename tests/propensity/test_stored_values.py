@@ -11,7 +11,8 @@ import scipy
 
 from tests.helpers.paths import ROOT
 from unmask import data, propensity
-from unmask.propensity import GroupedPropensities, MaskModel, PropensityEstimate
+from unmask.propensity import MaskModel, PropensityEstimate
+from unmask.propensity.audit import GroupedPropensities
 from unmask.propensity.estimate import from_counts
 
 N, L = 150, 12

@@ -1,4 +1,4 @@
-"""Weights obey judged pairs: no gradient from ignored ones, linear and torch."""
+"""Weights use judged pairs: no gradient from ignored ones, linear and torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_softmax_cannot_leave_a_label_out() -> None:
     with pytest.raises(ValueError, match="ignored pairs can only be left out of one-vs-all losses"):
         weights.unbiased(ROWS, P, reduction="pal")
     known = Dataset(None, LABELS, judgements=np.where(JUDGED == 2, 0, JUDGED))
-    assert weights.unbiased(known, P, reduction="pal").pos.nnz == known.obeyed.labels.nnz
+    assert weights.unbiased(known, P, reduction="pal").pos.nnz == known.after_judgements.labels.nnz
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -46,7 +46,7 @@ def test_an_ignored_pair_is_a_row_less_for_its_label(loss: str) -> None:
     recipe = linear.Recipe(loss=loss, correction="unbiased" if loss == "logistic" else "bound")
     recipe = linear.Recipe(loss=loss, correction=recipe.correction, tol=1e-8)
     model, _ = linear.train(features, ROWS, recipe, propensity=P)
-    after = ROWS.obeyed
+    after = ROWS.after_judgements
     entry_p = after.propensity(P)
     for label in range(4):
         used = JUDGED[:, label] != 2

@@ -1,4 +1,4 @@
-"""What a metric's kernel is given: one block of rows, prepared, by name.
+"""Arguments of a metric's kernel: one block of rows, prepared, by name.
 
 A pass over the rows (`_kernels.metrics`) goes block by block. It finds the hits of a block once,
 reads the propensities as each *view* does (1/p as min(1 + τ(1/p − 1), clip), so τ = 0 is vanilla
@@ -48,7 +48,7 @@ Need = Literal[
     "long quadrature",
     "scores",
 ]
-"""What a kernel reads beside the hits: see `Kernel`."""
+"""Things that a kernel reads beside the hits: see `Kernel`."""
 
 # Without reference counts, which two threads would wait for several times per row; such functions
 # must not allocate or slice.
@@ -107,7 +107,7 @@ class Tables(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """How the subsampled baseline draws."""
+    """Settings by which the subsampled baseline draws."""
 
     limit: int  # rows with more labels are thinned
     repeats: int
@@ -179,7 +179,7 @@ _COMPILED: dict[tuple[object, ...], Callable[..., Any]] = {}
 
 
 def _layout(argument: object) -> object:
-    """What decides the type that numba gives an argument."""
+    """Return what decides the type that numba gives an argument."""
     if isinstance(argument, np.ndarray):
         return argument.dtype, argument.ndim, argument.flags.num & _FLAGS
     if isinstance(argument, Block):  # the rest is as `empty_block` makes it
@@ -311,7 +311,7 @@ def _position(indices: Indices, begin: int, size: int, label: int) -> int:
 
 @bare
 def listed(top: Indices, row: int, places: int) -> int:
-    """How many of the first places hold a prediction."""
+    """Count the first places that hold a prediction."""
     predicted: int = min(places, top.shape[1])
     while predicted > 0 and top[row, predicted - 1] < 0:
         predicted -= 1
@@ -320,7 +320,7 @@ def listed(top: Indices, row: int, places: int) -> int:
 
 @bare
 def view_of(inverse: float, tau: float, clip: float) -> float:
-    """What a view makes of 1/p: min(1 + τ(1/p − 1), clip)."""
+    """Return 1/p as a view reads it: min(1 + τ(1/p − 1), clip)."""
     if tau != 1.0:
         inverse = 1.0 + tau * (inverse - 1.0)
     return min(inverse, clip)

@@ -166,7 +166,7 @@ def sweep(
     scores: Array, indptr: Ints, labels: Ints, inverse: Floats, shares: Floats, present: Floats,
     thresholds: Floats, sums: Floats, products: Floats, per_row: Floats,
 ) -> None:  # fmt: skip
-    """What rows add up to at every threshold: a row predicts the labels that reach it.
+    """Add up rows at every threshold: a row predicts the labels that reach it.
 
     Of every row: hits/size, whether it predicts anything, Σ of `shares` of its hits (recall), the
     chance that it has labels (`present`), Σ 1/p of its hits, size, and Σ 1/p of its labels. `sums`
@@ -238,7 +238,7 @@ def weigh(
 
 @njit(cache=True, nogil=True)
 def _reached(thresholds: Floats, score: float) -> int:
-    """How many thresholds a score reaches."""
+    """Count the thresholds that a score reaches."""
     low, high = 0, thresholds.size
     while low < high:
         middle = (low + high) >> 1

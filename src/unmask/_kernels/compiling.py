@@ -113,7 +113,7 @@ def _private_folder() -> tuple[Path | None, str]:
 
 
 def _safe_parent(status: os.stat_result) -> bool:
-    """Whether others cannot rename what we make in this folder."""
+    """True if others cannot rename what we make in this folder."""
     trusted = status.st_uid in (0, os.geteuid())
     return trusted and (not status.st_mode & 0o022 or bool(status.st_mode & stat.S_ISVTX))
 
@@ -134,7 +134,7 @@ def _copy_warmed(folder: Path) -> None:
 
 
 def _trusted(path: Path) -> bool:
-    """Whether it is there, and only the owner of the package, root or we can have written it."""
+    """True if it is there, and only the owner of the package, root or we can have written it."""
     try:
         status = path.lstat()
     except OSError:

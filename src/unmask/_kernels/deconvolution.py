@@ -25,11 +25,11 @@ SQUARED = 16
 """Squares of inverse propensities in count tables are whole multiples of 1/SQUARED, up to 2³⁰."""
 
 COUNTED = ("rows", "inverse misses", "squares")
-"""What is counted of a slot beside its hits: rows, Σ 1/p of observed labels that were not predicted
+"""Counts of a slot beside its hits: rows, Σ 1/p of observed labels that were not predicted
 in units of 1/FIXED, and Σ 1/p² of hits in units of 1/SQUARED."""
 
 SET_ROW = ("stratum", "size", "hits", "misses", "inverse hits", "inverse misses", "squares")
-"""What is counted of a row whose predictions are a set; sums in the units of the tables."""
+"""Counts of a row whose predictions are a set; sums in the units of the tables."""
 
 _COUNTED = len(COUNTED)
 _HEAVIEST_ROOT = math.sqrt(HEAVIEST)

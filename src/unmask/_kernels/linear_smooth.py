@@ -195,7 +195,7 @@ def masked(p, absent, shift, log_p, z):
 
 @njit(cache=True, nogil=True)
 def masked_scalar(p, absent, shift, log_p, z):
-    """The same for one margin, in float64."""
+    """Return loss, slope and curvature of one margin, in float64."""
     small = max(math.exp(-abs(z)), 1e-300)
     chance, other = 1.0 / (1.0 + small), small / (1.0 + small)
     if z > 0.0:
@@ -226,7 +226,7 @@ def negative(kind, z):
 
 @njit(cache=True, nogil=True)
 def negative_scalar(kind, z):
-    """The same for one margin, in float64."""
+    """Return loss, slope and curvature of one margin, in float64."""
     if kind == LOGISTIC:
         small = math.exp(-abs(z))
         inverse = 1.0 / (1.0 + small)

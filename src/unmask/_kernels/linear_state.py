@@ -1,4 +1,4 @@
-"""What the loops of the squared-hinge solver pass around: codes, settings, and room to work in.
+"""State of the loops of the squared-hinge solver: codes, settings, and room to work in.
 
 Named tuples of arrays, because that is what numba takes; a loop unpacks them first, since reading
 a field inside a loop would count references each time.

@@ -48,7 +48,7 @@ class Call(NamedTuple):
 
 
 class View(NamedTuple):
-    """How one view reads propensities, and what is computed in it."""
+    """A view: its reading of propensities, and the columns computed in it."""
 
     tau: float
     clip: float
@@ -59,7 +59,7 @@ class View(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What a pass computes: `columns` in all, of which `products` (x, y, z) hold z = x · y.
+    """Columns of a pass: `columns` in all, of which `products` (x, y, z) hold z = x · y.
 
     Σx² and Σ|x| and the largest |x| are those of the first `full` columns only.
     """
@@ -150,7 +150,7 @@ def _block_rows(start: int, stop: int, rows: Rows, program: Program) -> int:
 
 
 def _most_entries(start: int, stop: int, length: int, indptr: Ints) -> int:
-    """How many labels a block has at most; empty rows at the end read one number beyond."""
+    """The largest number of labels of a block; empty rows at the end read one number beyond."""
     ends = indptr[[*range(start, stop, length), stop]]
     return int(np.diff(ends).max(initial=0)) + 1
 
@@ -189,7 +189,7 @@ def _find(
     rows: Rows, block: Block, needs_own: bool, needs_ideal: bool, needs_lost: bool, is_hit: Bools,
     counts: CountTables,
 ) -> int:  # fmt: skip
-    """What does not depend on the view: membership, 1/p, 1/IDCG, hit flags, count tables."""
+    """Facts that do not depend on the view: membership, 1/p, 1/IDCG, hit flags, count tables."""
     lost: int = _find_bare(rows, block, needs_own, needs_ideal, needs_lost, is_hit, counts)
     return lost
 

@@ -36,7 +36,7 @@ def examine(
 
 
 def _read_only(array: Array) -> Array:
-    """The same memory; numba compiles anew for arrays that can be written to."""
+    """A read-only view of the memory; numba compiles anew for arrays that can be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

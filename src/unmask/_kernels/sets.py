@@ -37,7 +37,7 @@ def means(block: Block, out: Floats, precision: int, recall: int, f1: int, jacca
 def observed_means(
     block: Block, out: Floats, precision: int, recall: int, f1: int, jaccard: int
 ) -> None:
-    """The same of the observed labels: s/|P|, s/m, 2s/(|P| + m), s/(|P| + m − s)."""
+    """Ratios by the observed labels: s/|P|, s/m, 2s/(|P| + m), s/(|P| + m − s)."""
     for i in range(block.n_rows):
         labels = block.sizes[i]
         for c in range(block.ks.size):
@@ -68,7 +68,7 @@ def weighted_f(block: Block, out: Floats, f05: int, f2: int) -> None:
 
 @bare
 def observed_weighted_f(block: Block, out: Floats, f05: int, f2: int) -> None:
-    """The same of the observed labels: 5s/(4|P| + m) and 5s/(|P| + 4m)."""
+    """Ratios by the observed labels: 5s/(4|P| + m) and 5s/(|P| + 4m)."""
     for i in range(block.n_rows):
         labels = block.sizes[i]
         for c in range(block.ks.size):
@@ -100,7 +100,7 @@ def totals(
     block: Block, out: Floats, hits: int, predicted: int, positives: int, f1: int, f05: int,
     f2: int, union: int, wrong: int, all_labels: int,
 ) -> None:  # fmt: skip
-    """What micro metrics divide: Σ_S q, |P|, Σ_I q, L and combinations of them, of every row."""
+    """Terms that micro metrics divide, by row: Σ_S q, |P|, Σ_I q, L and combinations of them."""
     for i in range(block.n_rows):
         labels = block.rest_sums[i]
         for place in range(block.hits.shape[0]):

@@ -17,7 +17,7 @@ AHEAD = 4  # labels fetched before they are needed
 
 @njit(cache=True, nogil=True)
 def distinct(x, d, starts, rows, first, last, lengths):
-    """How many of the d features of x the rows of each label first…last have, into `lengths`."""
+    """Count the features of x that the rows of each label first…last have, into `lengths`."""
     indptr, columns, _ = x
     met = np.full(d, -1, dtype=np.int32)
     for label in range(first, last):
@@ -144,7 +144,7 @@ def _clear(z, order, centres):
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _compare(z, order, centres, scale, closer):
-    """How much closer every label is to the first centre; Σ of similarities to their own centre.
+    """Compare every label with both centres; Σ of similarities to their own centre.
 
     Their own is the first centre for the half that is closest to it, down to the border, which is
     returned too.

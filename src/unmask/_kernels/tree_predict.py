@@ -51,7 +51,7 @@ def step(link, z):
 
 @njit(cache=True, nogil=True)
 def fault(part, n_features):
-    """What is wrong with nodes whose starts rise: 0 nothing, else the first fault."""
+    """Return the fault of nodes whose starts rise: 0 nothing, else the first fault."""
     feature_starts, features, entry_starts, children, values, child_starts, bias = part
     for c in range(len(bias)):
         if not math.isfinite(bias[c]):
@@ -248,7 +248,7 @@ def _hopeful(out, p, group, count, least):
 
 @njit(cache=True, nogil=True, inline="always")
 def _least(key, bonus):
-    """What a score must exceed to have a chance of `key` with at most this bonus; rounded down."""
+    """Return the score beyond which `key` is in reach with at most this bonus, rounded down."""
     if key == -np.inf:
         return key
     return np.float32(key - bonus - np.float32(1e-6) * (abs(key) + abs(bonus)))

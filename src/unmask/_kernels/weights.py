@@ -167,7 +167,7 @@ def _store(total, first, k, out):
 
 @njit(cache=True, nogil=True)
 def _long_row(a, nodes, node_weights, before, out):
-    """The same for one row, with its nodes side by side."""
+    """Sum one row, with its nodes side by side."""
     out[:] = 0.0
     for q in range(0, len(nodes), LANES):
         u, running = nodes[q : q + LANES], node_weights[q : q + LANES].copy()

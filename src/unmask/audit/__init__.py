@@ -12,57 +12,30 @@ said, joined; how far they agree), `folders` (an audit on disk), `progress` and 
 is enough); the estimates are those of `unmask.metrics.measured`.
 """
 
-from unmask.audit.agreement import Agreement, PairAgreement
-from unmask.audit.annotators import Answer, Answers, Contradiction
+from unmask.audit.annotators import Answer, Answers
 from unmask.audit.answers import from_pairs, from_rows
-from unmask.audit.expectation import Expected
 from unmask.audit.folders import AuditFolder, add_answers, read_folder, write_folder
 from unmask.audit.frames import data_fingerprint
-from unmask.audit.planning import (
-    AuditPlan,
-    Wave,
-    extend,
-    plan,
-    read_plan,
-    write_plan,
-)
-from unmask.audit.progress import Reached, reached
+from unmask.audit.planning import AuditPlan, extend, plan
+from unmask.audit.progress import reached
 from unmask.audit.reading import read
-from unmask.audit.sheets import (
-    FORMATS,
-    Question,
-    Sheet,
-    label_studio_config,
-    plan_key,
-    sheet,
-    write_sheet,
-)
-from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
+from unmask.audit.sheets import FORMATS, Question, Sheet, sheet, write_sheet
+from unmask.audit.stopping import elusion, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured import LabelEstimates, SpuriousRate, label_estimates, spurious
+from unmask.metrics.measured import label_estimates, spurious
 
 __all__ = [
     "FORMATS",
-    "Agreement",
     "Answer",
     "Answers",
     "AuditFolder",
     "AuditPlan",
-    "ConfidenceSequence",
-    "Contradiction",
     "Design",
-    "Elusion",
-    "Expected",
     "Judgements",
-    "LabelEstimates",
-    "PairAgreement",
     "Question",
-    "Reached",
     "Sample",
     "Sheet",
-    "SpuriousRate",
     "Stratum",
-    "Wave",
     "add_answers",
     "data_fingerprint",
     "elusion",
@@ -70,17 +43,13 @@ __all__ = [
     "from_pairs",
     "from_rows",
     "label_estimates",
-    "label_studio_config",
     "plan",
-    "plan_key",
     "reached",
     "read",
     "read_folder",
-    "read_plan",
     "sequence",
     "sheet",
     "spurious",
     "write_folder",
-    "write_plan",
     "write_sheet",
 ]

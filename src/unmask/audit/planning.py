@@ -304,7 +304,7 @@ def read_plan(path: PathLike) -> AuditPlan:
     >>> from unmask import TopK, audit
     >>> top, labels = TopK([[0], [1], [0]], [[1.0]] * 3), [[1, 0], [0, 1], [0, 0]]
     >>> plan = audit.plan(top, labels, budget=2)
-    >>> audit.write_plan(path := tempfile.mkdtemp() + "/plan.json", plan)
+    >>> write_plan(path := tempfile.mkdtemp() + "/plan.json", plan)
     >>> read_plan(path).budget
     2
     """

@@ -37,7 +37,7 @@ from unmask.metrics.measured.control import (
     standardized,
     variance,
 )
-from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_rows
+from unmask.metrics.measured.covariates import CovariatesLike, checked_covariates, of_rows
 from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
 from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
@@ -190,7 +190,7 @@ def sequence(
     k = top.k if k is None else k
     rows = judged_rows(judged, observed)
     from_ranking = of_rows(top, observed, f"{name}@{k}", k)
-    extra = handed_in(covariates, top, observed.shape, k)
+    extra = checked_covariates(covariates, top, observed.shape, k)
     z = standardized(
         from_ranking if extra is None else np.concatenate([from_ranking, extra], axis=1)
     )

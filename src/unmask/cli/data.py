@@ -18,7 +18,8 @@ from unmask.cli.output import results, show_json, show_rows
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from unmask.data import Dataset, Description
+    from unmask.data import Dataset
+    from unmask.data.dataset import Description
     from unmask.propensity import PropensityEstimate
 
 
@@ -76,7 +77,7 @@ def _frequent(dataset: Dataset, most: int = 10) -> list[dict[str, object]]:
 
 
 def _facts(d: Description) -> dict[str, object]:
-    from unmask.data import TAIL
+    from unmask.data.dataset import TAIL
 
     return {
         "rows": d.n,

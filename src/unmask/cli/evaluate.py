@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from unmask.metrics.claims import Run
     from unmask.metrics.judged_pairs import JudgedPairs
     from unmask.metrics.vary import Sensitivity
-    from unmask.propensity import PropensityEstimate, PropensityModel
+    from unmask.propensity import PropensityEstimate
+    from unmask.propensity.models import PropensityModel
 
 Propensities: TypeAlias = "Floats | PropensityEstimate | sp.csr_array"
 Predicted: TypeAlias = "TopK | LabelSets | Array"
@@ -173,7 +174,7 @@ def evaluate(
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
         table_ = estimate(first, observed, stated, interval=interval, hierarchy=tree, **settings)
         evaluation = Evaluation(
-            predictions, table_ if pairs is None else pairs.noted(table_), observed, p
+            predictions, table_ if pairs is None else pairs.with_counts(table_), observed, p
         )
         if models:
             varied = sensitivities(first, observed, models, **settings)
@@ -541,7 +542,7 @@ def counts_of(
 def write_for_people(path: Path, columns: Mapping[str, Sequence[Cell]], option: str) -> None:
     """Write a table in the form that the ending of the file of an option says.
 
-    In CSV and TSV, which people open, a name is neither a formula nor obeyed by a terminal.
+    In CSV and TSV, which people open, a name is neither a formula nor a command to a terminal.
     """
     from unmask._text import harmless, visible
     from unmask.files.tables import ending, write_columns

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from unmask._typing import Floats
     from unmask.data import Dataset
     from unmask.linear import LinearModel, Recipe
-    from unmask.missing import Findings, Quality
+    from unmask.missing import Findings
+    from unmask.missing.findings import Quality
     from unmask.propensity import PropensityEstimate
     from unmask.tree import TreeModel
 
@@ -202,6 +203,8 @@ def _show(findings: Findings, quality: Quality | None, written: list[str]) -> No
         facts["hidden labels found again"] = f"{quality.recall:.0%} of {quality.tried:,}"
         facts["calibration error"] = quality.calibration_error
     facts |= {"listed": len(findings), "written": ", ".join(written)}
+    if findings.run is not None:
+        facts["verdict"] = findings.run.sentence
     show_facts(f"if {findings.source.assumption}", facts)
     pairs = zip(*findings.first(SHOWN).table().values(), strict=True) if len(findings) else ()
     show_rows("likeliest", ["row", "label", "probability"], pairs)

@@ -148,7 +148,7 @@ def names(
 
 def presets(incomplete: str) -> list[str]:
     """Return names of public data sets that begin so, for the shell."""
-    from unmask.propensity import PRESETS
+    from unmask.propensity.models import PRESETS
 
     return [preset.name for preset in PRESETS if preset.name.startswith(incomplete)]
 

@@ -3,7 +3,7 @@
 Results go to standard output (`results`); errors and warnings (`messages`) and progress
 (`progress_console`: bars and "reading …") to standard error. `--quiet` silences only progress.
 What is printed is data: names of files, labels and systems are no markup, and control characters
-in them are shown, not obeyed. Numbers are written by `_text.format_value`.
+in them are shown, not acted on. Numbers are written by `_text.format_value`.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def predict(
     loaded = kinds.load(model)
     grown = loaded if isinstance(loaded, tree.TreeModel) else None
     rows = with_judgements(read(source, columns), judgements)
-    ignored = None if rows.judgements is None else rows.obeyed.ignored
+    ignored = None if rows.judgements is None else rows.after_judgements.ignored
     most = 0 if ignored is None else int((ignored.indptr[1:] - ignored.indptr[:-1]).max(initial=0))
     features = features_for(loaded, rows, source)
     if rank_by is None:

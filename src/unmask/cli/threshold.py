@@ -73,7 +73,7 @@ def threshold(
     counted = rows.observed if rows.trained is None else rows.trained
     with progress_console.status(f"choosing thresholds on {rows.observed.shape[0]:,} rows"):
         cut = thresholds.fit(
-            scores, rows.observed, getattr(p, "value", p), metric=metric, per=cast("Per", per),
+            scores, rows.observed, p, metric=metric, per=cast("Per", per),
             bands=_bands(counted, bands) if per == "band" else None, prior=prior,
             cost=(wrong, missing), names=rows.names,
         )  # fmt: skip

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from unmask._typing import Floats
     from unmask.data import Dataset, Vocabulary
-    from unmask.linear import Plan, Recipe
+    from unmask.linear import Recipe
+    from unmask.models.linear import Plan
     from unmask.models.store import Parameter
+    from unmask.models.tree import TreePlan
     from unmask.parallel import Backend
     from unmask.propensity import PropensityEstimate
-    from unmask.tree import TreePlan
     from unmask.tuning import Tuned
 
 KINDS = ("auto", "linear", "tree")
@@ -330,7 +331,7 @@ def _train_linear(
         {
             **({"model of": training.kind.reason} if training.kind.by_itself else {}),
             "labels": fitted.n_labels,
-            **({"judged pairs obeyed": judged} if judged else {}),
+            **({"judged pairs used": judged} if judged else {}),
             "words" if fitted.vocabulary else "features": fitted.n_features,
             "correction": choice.recipe.correction,
             "because": choice.reason,
@@ -404,10 +405,12 @@ def _tuned(
         **({"corrections not tried": untried} if p is None else {}),
         "chosen": best.headline,
         "ranked by": best.rank_by,
+        **({} if best.run is None else {"verdict": best.run.sentence}),
         "what was tried": str(training.output / PAGE),
     }
     used = best.propensity if best.recipe.correction != "vanilla" else None
-    return _Choice(best.recipe, used, best.reason, manifest, facts, {"tuning": record})
+    return _Choice(best.recipe, used, best.reason, manifest, facts,
+                   {"tuning": record, "run": record["run"]})  # fmt: skip
 
 
 def _stored(best: Tuned, folder: Path, source: Path) -> dict[str, object]:
@@ -488,7 +491,7 @@ def _train_trees(
             "because": because,
             **({} if tuned is None else _chosen(tuned)),
         },
-        {},
+        {} if tuned is None or tuned.run is None else {"run": tuned.run.to_dict()},
     )
 
 
@@ -514,6 +517,7 @@ def _chosen(tuned: Tuned) -> dict[str, object]:
         "loss": tuned.recipe.loss,
         "C": tuned.recipe.C,
         "rank by": tuned.rank_by,
+        **({} if tuned.run is None else {"verdict": tuned.run.sentence}),
     }
     if tuned.rank_by == "score":
         return facts

@@ -10,17 +10,7 @@ names of a vocabulary, `read_hierarchy` its hierarchy.
 """
 
 from unmask.data import synthetic
-from unmask.data.dataset import (
-    TAIL,
-    Dataset,
-    Description,
-    Judgement,
-    Source,
-    Unseen,
-    describe,
-    same_labels,
-    unseen,
-)
+from unmask.data.dataset import Dataset, Judgement, describe, same_labels, unseen
 from unmask.data.hierarchies import Hierarchy, hierarchy, read_hierarchy, subject_labels
 from unmask.data.judgements import Judgements
 from unmask.data.reading import FORMATS, parts, read, read_judgements
@@ -32,14 +22,10 @@ from unmask.files import limits
 
 __all__ = [
     "FORMATS",
-    "TAIL",
     "Dataset",
-    "Description",
     "Hierarchy",
     "Judgement",
     "Judgements",
-    "Source",
-    "Unseen",
     "Vocabulary",
     "describe",
     "hide",

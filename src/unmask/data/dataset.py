@@ -8,8 +8,8 @@ as a sparse matrix with one of three values per pair (`Judgement`):
     IGNORED    neither: such as a page that is its own label, or what was known before; the pair
                leaves rankings, counts and losses
 
-`Dataset.obeyed` makes of observed labels what follows from that. `same_labels` puts data sets under
-the same names, `unseen` returns the labels that one of them lacks, `describe` counts.
+`Dataset.after_judgements` makes of observed labels what follows from that. `same_labels` puts data
+sets under the same names, `unseen` returns the labels that one of them lacks, `describe` counts.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def pairs_that_are(judgements: sp.csr_array, which: Judgement) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class Obeyed:
+class JudgedLabels:
     """Observed labels after judgements.
 
     Parameters
@@ -165,10 +165,10 @@ class Obeyed:
         return sp.csr_array(parts, shape=self.labels.shape)
 
 
-def obeyed(labels: sp.csr_array, judgements: sp.csr_array) -> Obeyed:
+def after_judgements(labels: sp.csr_array, judgements: sp.csr_array) -> JudgedLabels:
     """Return what judgements make of observed labels; both matrices are checked.
 
-    >>> after = obeyed(sp.csr_array([[1.0, 1.0, 0.0]]), sp.csr_array([[2.0, 0.0, 1.0]]))
+    >>> after = after_judgements(sp.csr_array([[1.0, 1.0, 0.0]]), sp.csr_array([[2.0, 0.0, 1.0]]))
     >>> after.labels.toarray(), after.certain, after.ignored.nnz
     (array([[0., 1., 1.]], dtype=float32), array([False,  True]), 1)
     """
@@ -182,7 +182,7 @@ def obeyed(labels: sp.csr_array, judgements: sp.csr_array) -> Obeyed:
     ones = np.ones(merged.size, np.float32)
     made = sp.csr_array((ones, columns, starts), shape=labels.shape)
     certain = np.isin(merged, judged[positive], assume_unique=True)
-    return Obeyed(made, certain, pairs_that_are(judgements, Judgement.IGNORED))
+    return JudgedLabels(made, certain, pairs_that_are(judgements, Judgement.IGNORED))
 
 
 _MATRICES: Mapping[str, Callable[..., sp.csr_array]] = {
@@ -210,7 +210,7 @@ class Dataset:
     judgements : matrix of shape (n, L) of `Judgement` values, optional
         The (row, label) pairs that are verified (1 or −1), or that count nowhere (2), such as a
         page that is its own label. `labels` are as they were observed; metrics, weights and
-        trainers that take the data set in place of labels obey its judgements (`obeyed`).
+        trainers that take the data set in place of labels use its judgements (`after_judgements`).
     source : Source, default "memory"
         How it was read.
     ids : n strings, optional
@@ -296,11 +296,11 @@ class Dataset:
         return html_table(", ".join(sizes), ["row", "text", "labels"], rows)
 
     @property
-    def obeyed(self) -> Obeyed:
+    def after_judgements(self) -> JudgedLabels:
         """The labels after the judgements; ValueError if there are no labels."""
         labels = self._present_labels
         judgements = sp.csr_array(labels.shape) if self.judgements is None else self.judgements
-        return obeyed(labels, judgements)
+        return after_judgements(labels, judgements)
 
     @property
     def _present_labels(self) -> sp.csr_array:

@@ -6,23 +6,10 @@ finding has a kind, a severity, the numbers that show it and what to do (`findin
 """
 
 from unmask.diagnosis.diagnose import diagnose
-from unmask.diagnosis.findings import (
-    SEVERITIES,
-    Diagnosis,
-    Finding,
-    FindingKind,
-    LabelGroup,
-    Test,
-    TestKind,
-)
+from unmask.diagnosis.findings import Diagnosis, Test
 
 __all__ = [
-    "SEVERITIES",
     "Diagnosis",
-    "Finding",
-    "FindingKind",
-    "LabelGroup",
     "Test",
-    "TestKind",
     "diagnose",
 ]

@@ -36,7 +36,6 @@ from unmask.diagnosis.evidence import (
 from unmask.diagnosis.findings import (
     LABEL_KEYS,
     SEVERITIES,
-    USELESS,
     Diagnosis,
     Finding,
     FindingKind,
@@ -44,9 +43,10 @@ from unmask.diagnosis.findings import (
     Test,
     TestKind,
     Usability,
-    estimators_to_use,
 )
-from unmask.metrics import evaluate
+from unmask.metrics.claims import Evidence, EvidenceKind, Run, Standing, too_wide
+from unmask.metrics.evaluation import judge_propensities
+from unmask.metrics.intervals import z_quantile
 from unmask.predictions import TopK
 from unmask.propensity import MaskModel
 from unmask.propensity.models import reciprocal
@@ -156,18 +156,28 @@ def diagnose(
     tests = holm([_named(test, names) for test in tests if test.kind not in modelled])
     rejected = [test for test in tests if test.adjusted <= alpha]
     few_wrong = [test for test in tests if test not in rejected and test.values.get("spurious")]
+    run = judge_propensities(
+        predictions, matrix, propensity, k=places, evidence=[_evidence(test) for test in rejected]
+    )
     figures = usability(matrix, p, places, rng)
     findings = [
         *_of_tests(tests, rejected, alpha),
         *_cannot_judge(matrix, mask.highest, alpha),
-        *_contradicted(predictions, matrix, propensity, places),
+        *_contradicted(run),
         *(Finding(FindingKind.SPURIOUS_LABELS, "warning", test.values) for test in few_wrong),
         *_not_tested(tests, audit is not None, modelled),
-        *usability_findings(figures, any(test.severity == "error" for test in rejected)),
+        *usability_findings(figures, run.standing),
         *_rare_labels(matrix, p),
     ]
     worst_first = sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))
-    return Diagnosis(tuple(worst_first), tuple(tests), figures, *matrix.shape)
+    shape = matrix.shape[0], matrix.shape[1]
+    return Diagnosis(tuple(worst_first), tuple(tests), figures, *shape, run)
+
+
+def _evidence(test: Test) -> Evidence:
+    """Return a rejected test as what it says of the propensities."""
+    details = {"test": str(test.kind), "effect": test.effect}
+    return Evidence(EvidenceKind.REJECTED_TEST, test.severity == "error", details)
 
 
 def _audit_tests(
@@ -218,7 +228,7 @@ def _named(test: Test, names: Sequence[str] | None) -> Test:
 def holm(tests: list[Test]) -> list[Test]:
     """Correct p-values step by step (Holm): the smallest times their number, and so on upwards.
 
-    >>> from unmask.diagnosis import TestKind
+    >>> from unmask.diagnosis.findings import TestKind
     >>> tests = [Test(TestKind.ROW, p) for p in (0.01, 0.5, 0.04)]
     >>> [test.adjusted for test in holm(tests)]
     [0.03, 0.5, 0.08]
@@ -253,24 +263,12 @@ def _cannot_judge(labels: sp.csr_array, p: Floats, alpha: float) -> Iterator[Fin
     yield Finding(FindingKind.CANNOT_JUDGE, "warning" if by_chance <= alpha else "info", values)
 
 
-def _contradicted(
-    predictions: TopK | ScoresLike | None,
-    labels: sp.csr_array,
-    propensity: PropensityLike,
-    places: tuple[int, ...],
-) -> Iterator[Finding]:
+def _contradicted(run: Run) -> Iterator[Finding]:
     """Yield what metrics of predictions, judged together, say against the propensities."""
-    if predictions is None:
-        return
-    width = predictions.k if isinstance(predictions, TopK) else labels.shape[1]
-    metrics = [f"{name}@{k}" for k in places if k <= width for name in ("P", "R")]
-    table = evaluate(
-        predictions, labels, propensity, metrics=metrics or ["P@1"],
-        estimators=["unbiased", "deconvolved"],
-    )  # fmt: skip
-    for evidence in () if table.run is None else table.run.evidence:
-        severity: Severity = "error" if evidence.refutes else "warning"
-        yield Finding(FindingKind.PREDICTIONS, severity, contradiction=evidence)
+    for evidence in run.evidence:
+        if evidence.kind is not EvidenceKind.REJECTED_TEST:
+            severity: Severity = "error" if evidence.refutes else "warning"
+            yield Finding(FindingKind.PREDICTIONS, severity, contradiction=evidence)
 
 
 def _not_tested(
@@ -356,7 +354,7 @@ def _kish(weights: Floats) -> float:
     return float(scaled.sum() ** 2 / (scaled**2).sum()) if largest else 0.0
 
 
-def usability_findings(usability: Usability, refuted: bool) -> Iterator[Finding]:
+def usability_findings(usability: Usability, standing: Standing) -> Iterator[Finding]:
     """Yield what the figures mean for the choice of an estimator and of a loss."""
     errors, sizes = usability["standard_error"], usability["effective_sample_size"]
     weights = {
@@ -369,7 +367,7 @@ def usability_findings(usability: Usability, refuted: bool) -> Iterator[Finding]
     )
     yield Finding(
         FindingKind.STANDARD_ERRORS,
-        "warning" if max(precision, recall) > USELESS else "info",
+        _severity(max(precision, recall)),
         {
             **errors,
             "precision_error": precision,
@@ -381,7 +379,14 @@ def usability_findings(usability: Usability, refuted: bool) -> Iterator[Finding]
             "effective_sample_size_R": sizes["R"],
         },
     )
-    severity, _ = estimators_to_use(recall, refuted)
-    yield Finding(FindingKind.ESTIMATOR, severity, {"recall_error": recall, "refuted": refuted})
+    severity = _severity(recall) if standing is Standing.NOT_REFUTED else "info"
+    refuted, doubtful = standing is Standing.REFUTED, standing is Standing.DOUBTFUL
+    values = {"recall_error": recall, "refuted": refuted, "doubtful": doubtful}
+    yield Finding(FindingKind.ESTIMATOR, severity, values)
     negative = usability["rows_with_negative_total_weight"]
     yield Finding(FindingKind.LOSS, "info", {**weights, "negative_rows": negative})
+
+
+def _severity(error: float) -> Severity:
+    """Warn of a standard error by which an estimate is too wide to use (`claims`)."""
+    return "warning" if too_wide(z_quantile(0.95) * error, 1.0, 1.0) else "info"

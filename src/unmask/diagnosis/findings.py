@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 from unmask._messages import function
 from unmask._text import html_table, visible
 from unmask.arrays import checks
-from unmask.metrics.claims import Evidence
+from unmask.metrics.claims import Evidence, Run, Standing, report
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Values: TypeAlias = Mapping[str, Any]
@@ -339,6 +339,8 @@ class Diagnosis:
         Expected standard errors, effective sample size, largest weights (`Usability`).
     n, L : int
         Size of the label matrix.
+    run : Run
+        The standing of the propensities, by the rejected tests and the predictions.
 
     Examples
     --------
@@ -349,8 +351,8 @@ class Diagnosis:
     1
     >>> diagnosis.finding("empty_rows").severity, diagnosis.finding("spurious_labels")
     ('error', None)
-    >>> diagnosis.finding("estimator").advice.partition(",")[0]
-    'Report `vanilla`'
+    >>> diagnosis.run.standing.value, diagnosis.finding("estimator").advice.partition(":")[0]
+    ('refuted', 'No corrected number can be used')
     """
 
     findings: tuple[Finding, ...]
@@ -358,6 +360,7 @@ class Diagnosis:
     usability: Usability
     n: int
     L: int
+    run: Run
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the verdict and the findings."""
@@ -435,14 +438,15 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """One sentence."""
-        return VERDICTS[self.severity]
+        """The standing of the propensities in one sentence, as every command says it."""
+        return self.run.sentence
 
     def to_dict(self) -> dict[str, object]:
         """Return plain numbers, lists and strings, for JSON."""
         return {
             "severity": self.severity,
             "verdict": self.verdict,
+            "run": self.run.to_dict(),
             "findings": [finding.to_dict() for finding in self.findings],
             "tests": [test.to_dict() for test in self.tests],
             "usability": self.usability,
@@ -662,23 +666,6 @@ TESTS: Mapping[TestKind, Words] = {
 
 EXACT_ENOUGH = 0.01
 """A standard error that lets one tell apart models that differ by two points."""
-USELESS = 0.1
-"""A standard error above which an estimate has no use."""
-
-
-def estimators_to_use(recall_error: float, refuted: bool) -> tuple[Severity, str]:
-    """Return how bad it is, and the estimators that may be used, as advice."""
-    if refuted:
-        return "info", (
-            "Report `vanilla`, as what was observed, and corrected numbers (`unbiased` for P@k, "
-            "`deconvolved` for R@k) only with the errors above beside them."
-        )
-    if recall_error <= EXACT_ENOUGH:
-        return "info", "Use `unbiased` for every metric."
-    return "warning" if recall_error > USELESS else "info", (
-        "Use `unbiased` for P@k and DCG@k, `deconvolved` for R@k, nDCG@k and F1@k, and `bound` "
-        "as a check from above."
-    )
 
 
 def _estimator_evidence(values: Values) -> str:
@@ -688,6 +675,12 @@ def _estimator_evidence(values: Values) -> str:
         if recall <= 1
         else "Unbiased recall is nothing but noise here"
     ) + (", and labels did not go missing as the corrections assume." if values["refuted"] else ".")
+
+
+def _estimator_advice(values: Values) -> str:
+    doubtful = Standing.DOUBTFUL if values["doubtful"] else Standing.NOT_REFUTED
+    standing = Standing.REFUTED if values["refuted"] else doubtful
+    return report(standing, exact=values["recall_error"] <= EXACT_ENOUGH)
 
 
 def _standard_errors(values: Values) -> str:
@@ -796,7 +789,7 @@ FINDINGS: Mapping[FindingKind, Words] = {
     FindingKind.ESTIMATOR: Words(
         "Which estimator of a metric",
         _estimator_evidence,
-        lambda values: estimators_to_use(values["recall_error"], bool(values["refuted"]))[1],
+        _estimator_advice,
     ),
     FindingKind.LOSS: Words(
         "Which loss to train",
@@ -813,11 +806,4 @@ FINDINGS: Mapping[FindingKind, Words] = {
         "Do not report per-label (macro) figures for them; pool them, or leave them out and "
         "say so.",
     ),
-}
-
-VERDICTS: Mapping[str, str] = {
-    "info": "nothing contradicts these propensities, and unbiased estimates can be used.",
-    "warning": "usable with care; read the warnings.",
-    "error": "these labels and these propensities do not fit together as corrections assume; "
-    "read the errors before using corrected numbers.",
 }

@@ -17,14 +17,7 @@ import numpy as np
 from unmask._typing import Floats, ScoresLike
 from unmask.arrays import checks
 from unmask.losses import _loss, related_work
-from unmask.losses._loss import (
-    Description,
-    Loss,
-    Observed,
-    UnboundedLossWarning,
-    describe,
-    warn_if_unbounded,
-)
+from unmask.losses._loss import Loss, Observed, UnboundedLossWarning, describe, warn_if_unbounded
 from unmask.losses.pointwise import (
     hinge,
     logistic,
@@ -43,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOSSES",
-    "Description",
     "Loss",
     "Observed",
     "UnboundedLossWarning",

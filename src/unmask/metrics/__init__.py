@@ -13,17 +13,16 @@ batches, shards, model selection), `sums` (one exact pass), `estimates` (value, 
 `deconvolution` and `thinning` (when single rows are too noisy), `scored` (scores of all labels,
 curves), `groups` (of rows and labels, hierarchies), `comparison` (two systems, other propensities),
 `vary` (estimated and wrong propensities), `by_label` (a line per label), `claims` (what a number
-may claim), `table` (the result), `charts` (the result as a picture).
+may claim), `table` (the result).
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unmask.metrics.by_label import LabelCounts, label_counts
-    from unmask.metrics.claims import Advice, Level, Outcome, Reason, Verdict
+    from unmask.metrics.by_label import label_counts
+    from unmask.metrics.claims import Advice
     from unmask.metrics.comparison import (
-        Ranking,
         compare,
         jain_around,
         jain_grid,
@@ -39,18 +38,18 @@ if TYPE_CHECKING:
         make_scorer,
     )
     from unmask.metrics.registry import ESTIMATORS, METRICS, supported
-    from unmask.metrics.scored import Curve, Reliability, curve, reliability
+    from unmask.metrics.scored import curve, reliability
     from unmask.metrics.table import Estimate, Table, Tables
 
 _HOMES = {
-    "by_label": ("LabelCounts", "label_counts"),
-    "claims": ("Advice", "Level", "Outcome", "Reason", "Verdict"),
+    "by_label": ("label_counts",),
+    "claims": ("Advice",),
     "comparison": (
-        "Ranking", "compare", "jain_around", "jain_grid", "powers", "ranking", "sensitivity",
+        "compare", "jain_around", "jain_grid", "powers", "ranking", "sensitivity",
     ),
     "evaluation": ("Evaluator", "contributions", "evaluate", "evaluate_shards", "make_scorer"),
     "registry": ("ESTIMATORS", "METRICS", "supported"),
-    "scored": ("Curve", "Reliability", "curve", "reliability"),
+    "scored": ("curve", "reliability"),
     "table": ("Estimate", "Table", "Tables"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -59,18 +58,10 @@ __all__ = [
     "ESTIMATORS",
     "METRICS",
     "Advice",
-    "Curve",
     "Estimate",
     "Evaluator",
-    "LabelCounts",
-    "Level",
-    "Outcome",
-    "Ranking",
-    "Reason",
-    "Reliability",
     "Table",
     "Tables",
-    "Verdict",
     "compare",
     "contributions",
     "curve",

@@ -20,7 +20,11 @@ are judged by themselves first (`judge`: width, range, the rows that carry them)
   number that excludes a corrected one makes all corrected numbers doubtful.
 
 `RULES` is the table (a reason, its level, when it holds, how it reads), `EVIDENCE` that of what
-speaks against a run; to add a rule, add a row. Levels, from the strongest claim to the weakest:
+speaks against a run, `STANDINGS` that of what a run as a whole allows; to add a rule, add a row.
+Every command that corrects by propensities asks these tables (`evaluation.judge_propensities`), so
+the same data, predictions and propensities have one verdict, `Run.sentence`.
+
+Levels, from the strongest claim to the weakest:
 
 - `measured`: from an audit, or from labels that somebody declared complete;
 - `conditional`: right if the stated propensities are and labels go missing independently;
@@ -356,7 +360,7 @@ class EvidenceKind(StrEnum):
     DEPENDENT_LABELS = "dependent-labels"
     """The audit behind the propensities shows labels of a row kept or lost together."""
     REJECTED_TEST = "rejected-test"
-    """A test of the labels rejects the propensities; whoever made it hands this in."""
+    """A test of the labels rejects the propensities; `diagnose` and `tune` make some."""
 
 
 class Standing(StrEnum):
@@ -510,7 +514,7 @@ class Run:
     @property
     def standing(self) -> Standing:
         """State of the assumptions, as far as this run can tell."""
-        if self.complete:
+        if self.complete and not any(e.kind is EvidenceKind.REJECTED_TEST for e in self.evidence):
             return Standing.COMPLETE
         if self.recorded:
             return Standing.RECORDED
@@ -519,10 +523,17 @@ class Run:
         refuted = any(each.refutes for each in self.evidence)
         return Standing.REFUTED if refuted else Standing.DOUBTFUL
 
+    @property
+    def sentence(self) -> str:
+        """The standing in English, with the gravest evidence: the verdict of every command."""
+        gravest = self.evidence[0].sentence if self.evidence else ""
+        return STANDINGS[self.standing].words.format(by=self.source.sentence, because=gravest)
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Plain values, for JSON; the English is `text`."""
         return {
             "standing": self.standing.value,
+            "text": self.sentence,
             "source": self.source.to_dict(),
             "rows": self.rows,
             "empty_rows": self.empty_rows,
@@ -547,6 +558,29 @@ class Run:
         evidence = tuple(map(Evidence.from_dict, stored["evidence"]))
         facts = {name: stored[name] for name in names}
         return cls(source_from_dict(stored["source"]), evidence=evidence, **facts)
+
+
+def report(standing: Standing, *, exact: bool) -> str:
+    """Say which estimators may be used with such a standing.
+
+    Parameters
+    ----------
+    standing : Standing
+    exact : bool
+        Whether unbiased recall is exact enough to need no other estimator.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> report(Standing.NOT_REFUTED, exact=True)
+    'Use `unbiased` for every metric.'
+    """
+    if exact and standing is Standing.NOT_REFUTED:
+        return "Use `unbiased` for every metric."
+    return STANDINGS[standing].report
 
 
 # --- one number by itself
@@ -1179,6 +1213,34 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 WORDS = {rule.reason: rule.words for rule in RULES}
 
+
+class StandingRule(NamedTuple):
+    """Row of the table: the English of a standing, and what may be reported with it."""
+
+    words: str
+    report: str
+
+
+STANDINGS: dict[Standing, StandingRule] = {
+    Standing.COMPLETE: StandingRule(
+        "Labels are declared complete.", "Report `vanilla`: nothing has to be corrected."),
+    Standing.RECORDED: StandingRule(
+        "Nobody said that labels are complete, nor how they go missing.",
+        "Report `vanilla`, as numbers on recorded labels."),
+    Standing.NOT_REFUTED: StandingRule(
+        "Nothing in this run contradicts {by}.",
+        "Use `unbiased` for P@k and DCG@k, `deconvolved` for R@k, nDCG@k and F1@k, and `bound` "
+        "as a check from above."),
+    Standing.DOUBTFUL: StandingRule(
+        "By {by}, the assumptions are in doubt: {because}.",
+        "Corrected numbers are doubtful: report `vanilla`, as numbers on recorded labels, and "
+        "audit some hundred rows to measure the true ones."),
+    Standing.REFUTED: StandingRule(
+        "By {by}, the assumptions do not hold: {because}.",
+        "No corrected number can be used: report `vanilla`, as numbers on recorded labels, and "
+        "audit some hundred rows to measure the true ones."),
+}  # fmt: skip
+
 ADVICE: dict[Advice, str] = {
     Advice.NONE: "",
     Advice.USE_DECONVOLVED: "use deconvolved",
@@ -1500,8 +1562,7 @@ def _headline_measured(chosen: Estimate) -> str:
 
 
 def _headline_contradicted(estimates: Sequence[Estimate], chosen: Estimate | None, run: Run) -> str:
-    word = "are in doubt" if run.standing is Standing.DOUBTFUL else "do not hold"
-    head = f"By {run.source.sentence}, the assumptions {word}: {run.evidence[0].sentence}; "
+    head = f"{run.sentence.removesuffix('.')}; "
     measured = best([each for each in estimates if each.estimator == "measured"])
     if measured is not None:
         return f"{head}measured on judged rows, {_quoted(measured)}."

@@ -71,7 +71,8 @@ from unmask.metrics.request import (
 from unmask.metrics.sums import Cell, Sums
 from unmask.metrics.table import Estimate, Table, Tables
 from unmask.predictions import TopK
-from unmask.propensity import PropensityEstimate, PropensityModel
+from unmask.propensity import PropensityEstimate
+from unmask.propensity.models import PropensityModel
 
 if TYPE_CHECKING:
     from unmask.data import Dataset, Hierarchy
@@ -198,7 +199,7 @@ def differences(
     if is_dataset(labels):
         from unmask.metrics.judged_pairs import JudgedPairs
 
-        pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
+        pairs = JudgedPairs(labels.after_judgements, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         systems = {name: pairs.predictions(top) for name, top in systems.items()}
         labels, propensity = pairs.labels, pairs.propensity(propensity)

@@ -19,13 +19,14 @@ from itertools import accumulate, chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from unmask._messages import named_options
 from unmask._typing import Floats, LabelsLike, Progress, PropensityLike
 from unmask.arrays import checks
 from unmask.metrics import vary
-from unmask.metrics.claims import Evidence, Run, judge_run, with_evidence
+from unmask.metrics.claims import Evidence, EvidenceKind, Run, judge_run, with_evidence
 from unmask.metrics.estimates import Summary, estimate, of_rows
 from unmask.metrics.registry import METRICS, split, supported
 from unmask.metrics.request import (
@@ -42,8 +43,7 @@ from unmask.metrics.request import (
 from unmask.metrics.sums import Inverse, Sums, count
 from unmask.metrics.table import Table, Tables
 from unmask.predictions import LabelSets, TopK
-from unmask.propensity.estimate import PropensityEstimate
-from unmask.propensity.mask_model import MaskModel
+from unmask.propensity.estimate import TOGETHER, PropensityEstimate
 from unmask.propensity.models import SourceKind, source_of
 
 if TYPE_CHECKING:
@@ -236,10 +236,10 @@ def answer(
     if is_dataset(labels):
         from unmask.metrics.judged_pairs import JudgedPairs
 
-        pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
+        pairs = JudgedPairs(labels.after_judgements, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(answer(request, *rows, parts=False))
+        return pairs.with_counts(answer(request, *rows, parts=False))
     if request.audit is not None:
         from unmask.metrics.measured.evaluation import beside_measured
 
@@ -322,30 +322,31 @@ NO_ROWS = "there are no rows to evaluate; give at least one."
 
 
 def judge_propensities(
-    top: Predictions,
+    top: Predictions | None,
     labels: LabelsLike | Dataset,
-    propensity: PropensityLike | PropensityEstimate,
+    propensity: PropensityLike | PropensityEstimate | None,
     *,
     k: Sequence[int] = (1, 3, 5),
     evidence: Sequence[Evidence] = (),
 ) -> Run:
     """Judge propensities by data and predictions at hand, whatever metrics anybody asked for.
 
-    The one judgement that commands share. `evaluate`, `Evaluator` and `compare` add the unbiased
-    precision at the cut-offs that they were asked about by themselves; a command that prints no
-    metrics (`diagnose`, `threshold`, `missing`, `tune`) asks here before it corrects by them, and
-    hands in what it tested itself:
+    The one judgement that `diagnose`, `thresholds.fit`, `missing.find` and `tune` share, and that
+    follows the same tables as `evaluate` and `compare`, which judge by the metrics they are asked
+    for. A command adds what it tested itself:
 
         run = judge_propensities(top, labels, p, evidence=rejected_tests)
         run.standing          # "not-refuted", "doubtful" or "refuted"
+        run.sentence          # the verdict in English
         run.evidence          # why, the gravest first; each has a `sentence`
 
     Parameters
     ----------
-    top : TopK, LabelSets or (n, L) scores
+    top : TopK, LabelSets, (n, L) scores or None
+        Without predictions, only `evidence` can speak against the propensities.
     labels : (n, L) matrix of 0 and 1, or Dataset
     propensity : as in `evaluate`
-        At its own values: nothing is drawn from an estimate.
+        At its own values: nothing is drawn from an estimate. None if there is none.
     k : sequence of int, default (1, 3, 5)
         Places at which rankings are judged, as far as they reach; sets are judged as a whole.
     evidence : sequence of Evidence, optional
@@ -355,7 +356,7 @@ def judge_propensities(
     -------
     Run
         With P@k beyond 1, label counts that cannot be deconvolved, estimates that exclude each
-        other, and what was handed in.
+        other, and the evidence from elsewhere.
 
     Examples
     --------
@@ -365,18 +366,28 @@ def judge_propensities(
     >>> run = judge_propensities(top, [[1, 0]] * 98 + [[0, 0]], [0.5, 0.5])
     >>> run.standing.value, run.evidence[0].symptom
     ('refuted', 'P@1 comes to 1.980, more than 1')
+    >>> print(run.sentence)
+    By the stated propensities, the assumptions do not hold: P@1 comes to 1.980, more than 1, so \
+the propensities are too low.
     """
-    names = ["sample-P", "sample-R"]
-    if not isinstance(top, LabelSets):
-        width = top.k if isinstance(top, TopK) else checks.width(top, "scores")
-        places = [place for place in k if place <= width] or [1]
-        names = [f"{name}@{place}" for place in places for name in ("P", "R")]
-    centre = propensity.centre if isinstance(propensity, MaskModel) else propensity
-    if isinstance(centre, PropensityEstimate):
-        centre = centre.value
-    request = Request(names, ["unbiased", "deconvolved"]).checked(centre)
-    run = answer(request, top, labels, centre).run
-    return with_evidence(replace(run, evidence=(*run.evidence, *evidence)), ())
+    centre, effect = (None, 1.0) if propensity is None else vary.at_its_values(propensity)
+    matrix = checks.labels(labels.labels if is_dataset(labels) else labels)
+    if top is None or centre is None or not matrix.shape[0]:
+        empty = int((np.diff(matrix.indptr) == 0).sum())
+        run = Run(source_of(propensity), matrix.shape[0], empty, confidence=0.95)
+        if centre is not None and not sp.issparse(centre):
+            run = replace(run, complete=bool((checks.propensity(centre) == 1).all()))
+    else:
+        names = ["sample-P", "sample-R"]
+        if not isinstance(top, LabelSets):
+            width = top.k if isinstance(top, TopK) else matrix.shape[1]
+            places = [place for place in k if place <= width] or [1]
+            names = [f"{name}@{place}" for place in places for name in ("P", "R")]
+        request = Request(names, ["unbiased", "deconvolved"]).checked(centre)
+        run = replace(answer(request, top, labels, centre).run, effect=effect)
+    together = {"design_effect": effect}
+    shown = [Evidence(EvidenceKind.DEPENDENT_LABELS, False, together)] * (effect > TOGETHER)
+    return with_evidence(replace(run, evidence=(*run.evidence, *shown, *evidence)), ())
 
 
 @named_options

@@ -1,4 +1,4 @@
-"""What judgements of pairs make of predictions, labels and propensities before metrics see them.
+"""Judged pairs: predictions, labels and propensities after judgements, before metrics see them.
 
 Ignored pairs leave the ranking (the places behind move up) and the labels; verified positives are
 labels with p = 1; verified negatives are none. After that nothing else needs to know of them: a
@@ -17,7 +17,7 @@ from unmask._names import ids_of_rows
 from unmask._typing import LabelsLike, PropensityLike, ScoresLike
 from unmask.arrays import LabelSets, TopK, checks, entry_rows
 from unmask.data import Dataset
-from unmask.data.dataset import Obeyed
+from unmask.data.dataset import JudgedLabels
 from unmask.metrics.table import Table
 from unmask.propensity import MaskModel, PropensityEstimate
 
@@ -28,13 +28,13 @@ class JudgedPairs:
 
     Parameters
     ----------
-    pairs : Obeyed
+    pairs : JudgedLabels
         Labels after judgements.
     ids, names : strings, optional
         Of rows and labels; predictions that have them, too, are put into this order.
     """
 
-    pairs: Obeyed
+    pairs: JudgedLabels
     ids: Sequence[str] | None = None
     names: Sequence[str] | None = None
 
@@ -107,7 +107,7 @@ class JudgedPairs:
             )
         return self.pairs.propensity(propensity)
 
-    def noted(self, table: Table) -> Table:
+    def with_counts(self, table: Table) -> Table:
         """The table, whose run says how many pairs were judged.
 
         Parameters
@@ -152,7 +152,7 @@ def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
     """
     if not isinstance(labels, Dataset):
         return None
-    return JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
+    return JudgedPairs(labels.after_judgements, labels.ids, labels.label_names)
 
 
 def _without(matrix: sp.csr_array, pairs: sp.csr_array) -> sp.csr_array:

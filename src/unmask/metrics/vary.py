@@ -122,14 +122,7 @@ def widened(
     if not uncertain(propensity):
         (tables,) = evaluated([propensity])
         return dict(tables)
-    effect = 1.0  # of labels kept or lost together, where no mask model allows for it
-    centre: PropensityLike
-    if isinstance(propensity, MaskModel):
-        centre = propensity.centre
-        if propensity.effort is None and isinstance(propensity.propensity, PropensityEstimate):
-            effect = propensity.propensity.effect
-    else:
-        centre, effect = propensity.value, propensity.effect
+    centre, effect = at_its_values(propensity)
     vectors = propensity.draw(seed=request.seed, size=request.draws)
     plain, *drawn = evaluated([centre, *vectors])
     made = {}
@@ -145,6 +138,30 @@ def widened(
         )
         made[name] = replace(table, estimates=tuple(numbers), run=run)
     return made
+
+
+def at_its_values(
+    propensity: PropensityLike | PropensityEstimate | MaskModel,
+) -> tuple[PropensityLike, float]:
+    """Return propensities without what is not known of them, and their design effect.
+
+    Parameters
+    ----------
+    propensity : PropensityLike, PropensityEstimate or MaskModel
+
+    Returns
+    -------
+    propensities and float
+        The effect is that of labels kept or lost together, where no mask model allows for it.
+    """
+    if isinstance(propensity, PropensityEstimate):
+        return propensity.value, propensity.effect
+    if not isinstance(propensity, MaskModel):
+        return propensity, 1.0
+    estimate = propensity.propensity
+    if propensity.effort is None and isinstance(estimate, PropensityEstimate):
+        return propensity.centre, estimate.effect
+    return propensity.centre, 1.0
 
 
 def _widened(plain: Estimate, drawn: list[Estimate], request: Request, bounded: bool) -> Estimate:

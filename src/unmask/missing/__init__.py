@@ -8,26 +8,13 @@ Read on in `findings` (the formula, pairs and numbers, and how good they are), `
 the other labels of a row say) and `repair` (people, and repaired data).
 """
 
-from unmask.missing.findings import (
-    Bin,
-    Findings,
-    Quality,
-    find,
-    measure,
-    posterior,
-    rehearse,
-    suspicious,
-)
-from unmask.missing.other_labels import JoinedProbabilities, join
-from unmask.missing.repair import Origin, Repaired, Review, Reviewed, complete, read_review, review
+from unmask.missing.findings import Bin, Findings, find, measure, posterior, rehearse, suspicious
+from unmask.missing.other_labels import join
+from unmask.missing.repair import Review, Reviewed, complete, read_review, review
 
 __all__ = [
     "Bin",
     "Findings",
-    "JoinedProbabilities",
-    "Origin",
-    "Quality",
-    "Repaired",
     "Review",
     "Reviewed",
     "complete",

@@ -68,6 +68,8 @@ from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.data.synthetic import hide
 from unmask.files.tables import write_columns
+from unmask.metrics.claims import Run
+from unmask.metrics.evaluation import judge_propensities
 from unmask.metrics.intervals import wilson, z_quantile
 from unmask.predictions import TopK
 from unmask.propensity.mask_model import MaskModel, RowEffort, look_up
@@ -116,6 +118,8 @@ class Findings:
         Where the propensities come from.
     ids : n strings, optional
     names : L strings, optional
+    run : Run, optional
+        The standing of the propensities, judged by the same probabilities (or scores) and labels.
 
     Examples
     --------
@@ -139,6 +143,7 @@ class Findings:
     source: Source = field(default_factory=Source)
     ids: Strings | None = None
     names: tuple[str, ...] | None = None
+    run: Run | None = None
 
     def __len__(self) -> int:
         """Return how many pairs are listed."""
@@ -222,6 +227,7 @@ class Findings:
             "implied_interval": list(self.implied_interval),
             "clipped": self.clipped,
             "propensities": self.source.to_dict(),
+            "run": None if self.run is None else self.run.to_dict(),
             "pairs": [
                 {"id": id, "label": label, "probability": chance}
                 for id, label, chance in zip(*self.table().values(), strict=True)
@@ -235,7 +241,8 @@ class Findings:
         caption += f", if {self.source.assumption})"
         columns = self.first(20).table() if len(self) else self.table()
         cells = [list(row) for row in zip(*columns.values(), strict=True)]
-        return html_table(caption, list(columns), cells)
+        notes = [] if self.run is None else [self.run.sentence]
+        return html_table(caption, list(columns), cells, notes)
 
 
 @named_options
@@ -260,7 +267,7 @@ def find(
         judged or ignored are not asked about.
     propensity : (L,) floats in (0, 1], or MaskModel
         How likely a true label is observed. Row effort, unannotated rows, wrong labels and a slope
-        on the score are obeyed.
+        on the score are allowed for.
     observed : bool, default False
         Whether `probabilities` are of being *observed*; then r = q/p, at most 1. Pairs that reach 1
         stand in the order of q/p.
@@ -290,6 +297,8 @@ def find(
     """
     mask = MaskModel.of(propensity)
     findings = _gather("missing", probabilities, labels, mask, observed, top, scores)
+    judged_by = probabilities if scores is None else scores
+    findings = replace(findings, run=judge_propensities(judged_by, labels, propensity))
     if mask.certain:
         return findings
     totals = [
@@ -345,7 +354,8 @@ def suspicious(
     share = spurious if spurious is not None else mask.spurious or SPURIOUS
     checks.in_range(share, "spurious", np.finfo(float).tiny, 0.5)
     mask = replace(mask, spurious=share)
-    return _gather("wrong", probabilities, labels, mask, False, top, None)
+    findings = _gather("wrong", probabilities, labels, mask, False, top, None)
+    return replace(findings, run=judge_propensities(probabilities, labels, propensity))
 
 
 class _Pairs(NamedTuple):

@@ -79,7 +79,7 @@ class Repaired:
     >>> from unmask import missing
     >>> rows = Dataset(None, [[1, 0]], label_names=("art", "law"))
     >>> repaired = missing.complete(rows, missing.Reviewed([0], [1], [1], [0.9], (1, 2)))
-    >>> repaired.dataset.obeyed.labels.toarray(), [str(each) for each in repaired.origin]
+    >>> repaired.dataset.after_judgements.labels.toarray(), [str(each) for each in repaired.origin]
     (array([[1., 1.]], dtype=float32), ['observed', 'confirmed'])
     """
 
@@ -118,7 +118,10 @@ class Repaired:
             )
         beside = target.with_name(target.name.split(".")[0] + "-provenance.csv")
         ids, names = self.dataset.ids, self.dataset.label_names
-        write(target, replace(self.dataset, labels=self.dataset.obeyed.labels, judgements=None))
+        write(
+            target,
+            replace(self.dataset, labels=self.dataset.after_judgements.labels, judgements=None),
+        )
         write_columns(
             beside,
             "csv",

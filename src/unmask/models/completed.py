@@ -186,7 +186,7 @@ def completion(
     joined, weights = every.joined(x, rows, counts, rounds)
     by_row = None
     if recipe.normalized:
-        after = y if dataset is None else dataset.obeyed.labels
+        after = y if dataset is None else dataset.after_judgements.labels
         by_row = inverse_counts(_weights(joined, after, p, False, dataset).pos)
     how = joined.stage, joined.penalty, joined.surprise
     return Completion(weights, joined.probabilities, *how, by_row)
@@ -221,7 +221,7 @@ class _Rounds:
         fold = np.random.default_rng([self.seed, 2]).integers(FOLDS, size=group.max() + 1)[group]
         scores = self._scores(x, rows, y, counts, fold, rounds)
         probabilities = join(scores, y, self.p, groups=group, seed=self.seed)
-        after = y if dataset is None else dataset.obeyed.labels
+        after = y if dataset is None else dataset.after_judgements.labels
         return probabilities, _weights(
             probabilities, after, self.p, self.recipe.normalized, dataset
         )
@@ -355,7 +355,9 @@ def _weights(
     targets = _matrix(entries, np.r_[np.ones(own.size), target[kept]], y.shape)
     if normalized:
         targets.data = StoredEntries(targets.indptr, targets.data).shares()
-    ignored = np.zeros(0, np.int64) if dataset is None else pair_keys(dataset.obeyed.ignored)
+    ignored = (
+        np.zeros(0, np.int64) if dataset is None else pair_keys(dataset.after_judgements.ignored)
+    )
     if not ignored.size:
         return Weights(targets, targets)
     entries = np.r_[pair_keys(targets), ignored]

@@ -18,7 +18,7 @@ sum one by one, so that the error of a difference of two candidates comes for no
 
 Propensities that the predictions refute, or do not bear out, are not corrected with. A label that
 is predicted for some rows must not be observed in more than a share p_j of them
-(`predicted_frequency`), and no unbiased P@k may exceed 1 (`metrics.judgement`). Where either
+(`predicted_frequency`), and no unbiased P@k may exceed 1 (`metrics.claims`). Where either
 happens, two things may be wrong. If labels of higher propensity are clearly those that are observed
 more often where they are predicted, only the level is: 1/p is tempered, 1 + τ(1/p − 1), by the
 largest τ of `LEVELS` that nothing refutes. If not, the propensities say nothing of single labels.
@@ -59,6 +59,7 @@ from numpy.typing import ArrayLike
 from scipy.special import xlog1py
 from scipy.stats import binom, spearmanr
 
+from unmask._text import format_value
 from unmask._typing import Floats, Ints, PropensityLike
 from unmask.arrays import TopK, checks, entry_rows
 from unmask.data import Dataset
@@ -79,7 +80,7 @@ ALPHA = 0.01
 ENOUGH = 20
 """Rows that a label is predicted for from which on its observed share counts."""
 OF_COUNTS = (EvidenceKind.REFUSED_FIT, EvidenceKind.MISFIT)
-"""What label counts say against independent losses."""
+"""Evidence of label counts against independent losses."""
 BALANCED = "balanced"
 """The estimator of recall where nothing is known of propensities."""
 WEIGHT = 0.5
@@ -90,6 +91,8 @@ borne out, if the tenth part with the highest has so many times those of the ten
 and the chance that an order is by accident up to which it is."""
 BY_COUNT = ("P", "R", "F1", "nDCG", "R-precision")
 """Metrics whose hits are worth what the number of true labels says, and their place."""
+UNORDERED = "labels of higher propensity are not observed more often where they are predicted"
+"""The propensities are not borne out by single labels."""
 GROUPS = 10
 """Groups of rows that the jackknife leaves out in turn."""
 
@@ -330,6 +333,22 @@ class Trust:
     test: Test | None = None
     independent: bool = True
     level: float | None = None
+
+    @property
+    def rejected(self) -> tuple[Evidence, ...]:
+        """Tests of single labels that the propensities fail, as evidence against them."""
+        details = {"effect": UNORDERED}
+        if self.test is not None:
+            about = self.test.values
+            share, p = (format_value(about[n], ".0%") for n in ("observed_share", "propensity"))
+            details["effect"] = (
+                f"label {about['label']:.0f} is observed in {share} of the rows it is predicted "
+                f"for, and its propensity is {p}"
+            )
+        elif self.tau or self.level is None or self.evidence:
+            return ()
+        refutes = self.test is not None
+        return (Evidence(EvidenceKind.REJECTED_TEST, refutes, details),)
 
     def left_of(self, propensity: ArrayLike) -> Floats:
         """Return propensities as far as they stand: tempered, or the level for all."""

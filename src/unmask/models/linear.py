@@ -227,7 +227,7 @@ def train(
     features : (n, d) matrix
         Dense or sparse.
     labels : (n, L) matrix of 0 and 1, or Dataset
-        Observed labels, dense or sparse; judgements of a data set are obeyed (`weights`).
+        Observed labels, dense or sparse; judgements of a data set are used (`weights`).
     recipe : Recipe, optional
         The parameters; their defaults if left out.
     propensity : (L,) numbers in (0, 1], or sparse (n, L), optional
@@ -746,7 +746,7 @@ def save(path: PathLike, model: LinearModel, *, shard_labels: int = PIECE) -> No
     Examples
     --------
     >>> import tempfile
-    >>> from unmask.linear import LinearModel, Shard, load, save
+    >>> from unmask.linear import LinearModel, load, save
     >>> w, b = np.float32([[1, 2]]), np.float32([0.5])
     >>> save(folder := tempfile.mkdtemp(), LinearModel((Shard(w, b),), "logistic"))
     >>> load(folder).weights

@@ -133,7 +133,7 @@ KINDS = {
     "squared_error": Kind(kernels.SQUARED_ERROR, 2.0, 1.0, 2.0, 1e-3),
 }
 LIKELIHOOD = Kind(kernels.LIKELIHOOD, 1.0, 0.0, 0.25, 0.1)
-"""Of observed labels: the logistic loss on the rows of entries, ℓ₋ of the kernels elsewhere."""
+"""Terms of observed labels: the logistic loss on the rows of entries, ℓ₋ of kernels elsewhere."""
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ ENOUGH = 4000
 FEWEST, SHARE, MOST = 100, 6, 1000
 """Labels that are trained: one in `SHARE`, but from `FEWEST` to `MOST` of them."""
 CLIMBED, LAST = 2, 2
-"""How many trainings are followed along C at most, and how many of them are judged fully."""
+"""The largest number of trainings followed along C, and the number of them judged fully."""
 CLEARLY, FOLLOWED = 2.0, 3.0
 """Standard errors behind the best with which plain training is given up; and by which another loss
 has to be ahead of the usual one to be followed along C."""

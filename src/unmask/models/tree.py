@@ -72,7 +72,7 @@ from unmask.predictions import TopK
 LOSSES = ("squared_hinge", "logistic")
 """The losses of nodes."""
 CORRECTIONS = ("vanilla", "counts", "unbiased")
-"""What a tree is trained on; "unbiased" is "counts"."""
+"""Targets that a tree is trained on; "unbiased" is "counts"."""
 MOST_CHILDREN = 1 << 16
 TOLERANCES = {"squared_hinge": 0.2, "logistic": 0.02}
 """Where to stop, unless told otherwise."""
@@ -231,7 +231,7 @@ def prepare(
     if isinstance(labels, Dataset):
         if labels.judgements is not None:
             raise ValueError(
-                "a label tree cannot obey judged pairs; train one-vs-all "
+                "a label tree cannot use judged pairs; train one-vs-all "
                 f"({setting('model', 'linear', of='tree.train')}), or leave the judgements out."
             )
         labels = labels.labels

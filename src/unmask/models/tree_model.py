@@ -53,7 +53,7 @@ TYPES = {
     "feature_starts": np.int64, "features": np.int32, "entry_starts": np.int64,
     "children": np.uint16, "values": np.float32, "child_starts": np.int64, "bias": np.float32,
 }  # fmt: skip
-"""Of the arrays of nodes, in files and for kernels."""
+"""Types of the arrays of nodes, in files and for kernels."""
 FORMAT = Format(
     "unmask label tree", 1, "tree.train", tuple(LINKS),
     {

@@ -32,7 +32,7 @@ CANDIDATES = 1 << 24  # labels that are scored at once, at most
 CHUNK = 1 << 14  # rows that are searched together
 PER_LEAF = 32  # rows that a leaf node meets in a chunk, at least, if memory allows
 TENTHS = (10, 7), (6, 6)
-"""Of the beam: leaf nodes and nodes above that are kept, in one tree and in each of several."""
+"""Width of the beam: leaf nodes and nodes above that are kept, in one tree and in several."""
 SPARE = 4  # labels that are candidates for all trees, for every one that is asked for
 TABLE = 1 << 21  # weights that are written out at once, at most
 

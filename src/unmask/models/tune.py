@@ -50,6 +50,8 @@ from unmask.data import Dataset
 from unmask.data.judgements import Judgements
 from unmask.files import pack_records
 from unmask.metrics import METRICS
+from unmask.metrics.claims import Run
+from unmask.metrics.evaluation import judge_propensities
 from unmask.models import KINDS, judging, linear, search, tree
 from unmask.models.judging import Judge, Judged, Trust, matrix_of
 from unmask.models.problem import Recipe
@@ -62,13 +64,13 @@ from unmask.propensity.models import Source, source_of
 
 LOSSES = ("logistic", "squared_hinge")
 MARGIN = 0.5
-"""How many standard errors worse a family may be that needs no propensities."""
+"""Standard errors by which a family that needs no propensities may be worse."""
 KEPT, KEPT_BY_FORMULA = 0.75, 0.25
-"""How much of the way from the usual C to the best one is gone; and where propensities follow from
-label frequencies alone."""
+"""The share of the way from the usual C to the best one that is gone; and where propensities follow
+from label frequencies alone."""
 TREE_COSTS = (0.3, 1.0, 3.0)
 HELD_OUT = 5
-"""Of label trees, one row in so many is held out."""
+"""One row in so many is held out, of label trees."""
 
 if TYPE_CHECKING:
     from unmask.pages import Panels
@@ -109,7 +111,7 @@ def tune(
     features : (n, d) matrix
         Dense or sparse.
     labels : (n, L) matrix of 0 and 1, or Dataset
-        Observed labels; judgements of a data set are obeyed.
+        Observed labels; judgements of a data set are used.
     propensity : (L,) numbers in (0, 1], PropensityEstimate or MaskModel, optional
         Without it only vanilla training is tried, for which C is chosen.
     metric : str, default "R@5"
@@ -195,6 +197,7 @@ def tune(
         warnings.simplefilter("ignore", UnconvergedWarning)  # of models that only compete
         plain = {} if p is None else _plain_models(rows, tried_by, costs)
         standing = Trust(1.0) if p is None else _standing(rows, plain)
+        run = replace(_run(rows, plain, standing), source=source_of(propensity))
         rows, tried_by = _trusting(rows, tried_by, standing)
         rounds = _Search(runner, rows, tried_by, costs, search.Records(store, rows), standing.tau)
         rounds.run(plain, progress)
@@ -229,6 +232,7 @@ def tune(
         error=error,
         trust=standing,
         source=source,
+        run=run,
     )
 
 
@@ -305,7 +309,7 @@ def tune_tree(
         raise ValueError(f"tuning needs at least {HELD_OUT} rows; got {x.shape[0]}.")
     if not losses or not len(costs):
         raise ValueError("there is nothing to try; name at least one loss and one of costs.")
-    base = recipe or TreeRecipe()
+    base, run = recipe or TreeRecipe(), judge_propensities(None, y, propensity)
     p = None if propensity is None else checks.propensity(propensity, y.shape[1])
     judge = judging.judge_of(metric, propensity, None)
     order = np.random.default_rng(seed).permutation(x.shape[0])
@@ -320,6 +324,8 @@ def tune_tree(
         for rank_by in RANKINGS if p is not None and not family.corrected else RANKINGS[:1]:
             top = predict_top(model, x[held], judge.places, rank_by=rank_by, propensity=p)
             value = Judged(judge.value(top, y[held]))
+            if not table and propensity is not None:
+                run = judge_propensities(top, y[held], propensity)
             table.append(Tried(0, replace(family, rank_by=rank_by), float(cost), len(kept), value))
         note(1)
     best = max(table, key=worth)
@@ -341,6 +347,7 @@ def tune_tree(
         error=0.0,
         trust=Trust(1.0),
         source=source_of(propensity),
+        run=run,
     )
 
 
@@ -359,7 +366,7 @@ class Because(StrEnum):
     """It needs no propensities, and is within half a standard error of the best."""
     USUAL = "usual"
     """It is the best of the usual loss, and no other loss is clearly ahead."""
-    TOGETHER = "together"
+    INDEPENDENCE = "independence"
     """Vanilla training is as good by an estimate that takes labels of a row to be lost
     independently, but not by unbiased precision, which holds also where they are lost together."""
     ALONE = "alone"
@@ -399,6 +406,8 @@ class Tuned:
         Whether predictions refute the propensities.
     source : Source
         Where the propensities come from.
+    run : Run, optional
+        The standing of the propensities, judged by held-out predictions of plain training.
 
     Examples
     --------
@@ -425,6 +434,7 @@ class Tuned:
     error: float
     trust: Trust
     source: Source = field(default_factory=Source)
+    run: Run | None = None
 
     @property
     def reason(self) -> str:
@@ -520,6 +530,7 @@ class Tuned:
             "trusted": self.trust.tau,
             "evidence": [each.to_dict() for each in self.trust.evidence],
             "source": self.source.to_dict(),
+            "run": None if self.run is None else self.run.to_dict(),
             "chosen": named(self.chosen),
             "best": named(self.best),
             "tried": [named(each) for each in self.table],
@@ -667,6 +678,14 @@ def _standing(rows: Rows, plain: Mapping[Task, Models]) -> Trust:
     return replace(standing, independent=not doubts, evidence=(*standing.evidence, *doubts))
 
 
+def _run(rows: Rows, plain: Mapping[Task, Models], standing: Trust) -> Run:
+    """Judge the stated propensities as every command does, by predictions of plain models."""
+    labels = rows.labels_judged_on(0)
+    tops = [search.predict(rows, 0, task.family, models) for task, models in plain.items()]
+    stated = rows.judge.propensity
+    return judge_propensities(tops[0] if tops else None, labels, stated, evidence=standing.rejected)
+
+
 def _trusting(
     rows: Rows, tried_by: tuple[Family, ...], standing: Trust
 ) -> tuple[Rows, tuple[Family, ...]]:
@@ -774,7 +793,7 @@ class _Search:
             other = max(corrected, key=worth)
             both = self._walked([chosen, other], search.TOGETHER)
             if choose(both)[1].family == other.family:
-                because, chosen, best = Because.TOGETHER, other, chosen
+                because, chosen, best = Because.INDEPENDENCE, other, chosen
         if because is Because.PLAINER and len(self.rows.folds) > 1:
             both = self._fully([chosen, best], search.CROSSED)
             return choose([_raised(each, self.tried) for each in both] if raised else both)
@@ -943,7 +962,7 @@ def _choice(tuned: Tuned) -> str:
         return f"No other training could be compared by {tuned.judged_by}."
     if tuned.because is Because.BEST:
         return f"It is the best by {tuned.measure} of all that was tried."
-    if tuned.because is Because.TOGETHER:
+    if tuned.because is Because.INDEPENDENCE:
         return (
             f"{tuned.best.family.name.capitalize()} is as good by {tuned.measure} if labels of a "
             "row are lost independently, but not by unbiased precision, which holds where they "
@@ -971,12 +990,7 @@ def _refutation(trust: Trust) -> list[str]:
         return doubted
     said = [each.sentence for each in trust.evidence if each.kind not in judging.OF_COUNTS]
     if trust.test is not None:
-        about = trust.test.values
-        share, p = (format_value(about[name], ".0%") for name in ("observed_share", "propensity"))
-        said.append(
-            f"label {about['label']:.0f} is observed in {share} of the rows it is predicted for, "
-            f"and its propensity is {p}"
-        )
+        said += [each.sentence for each in trust.rejected]
     then = (
         f"corrections use {trust.tau:.0%} of 1/p − 1" if trust.tau
         else f"corrections use {trust.level:.3g} for all labels, and trainings were judged by the "
@@ -984,7 +998,6 @@ def _refutation(trust: Trust) -> list[str]:
     )  # fmt: skip
     if not said:
         return [
-            "The propensities are not borne out: labels of higher propensity are not observed more "
-            f"often where they are predicted, so {then}.", *doubted,
+            f"The propensities are not borne out: {judging.UNORDERED}, so {then}.", *doubted,
         ]  # fmt: skip
     return [f"The propensities are refuted ({'; '.join(said)}), so {then}.", *doubted]

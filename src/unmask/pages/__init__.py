@@ -24,69 +24,44 @@ page on which a person answers, `demo` that of `unmask demo`.
 'report.html'
 """
 
-from unmask.pages.describe import alt_text
-from unmask.pages.estimates import STYLES
 from unmask.pages.files import figure, render, save, write, write_markdown
-from unmask.pages.judging import render_judging, write_judging
+from unmask.pages.judging import write_judging
 from unmask.pages.parts import (
     Axis,
-    Cell,
     Chart,
-    Column,
-    Columns,
     Commands,
-    Drawing,
     Estimate,
-    Facts,
-    Note,
     Page,
     Panels,
-    Part,
     Rule,
     Section,
     Series,
-    Style,
-    Styles,
     Table,
     Text,
     Verdict,
-    Verdicts,
 )
 from unmask.pages.records import KINDS, PageKind, heading, page, read, write_records
 
 __all__ = [
     "KINDS",
-    "STYLES",
     "Axis",
-    "Cell",
     "Chart",
-    "Column",
-    "Columns",
     "Commands",
-    "Drawing",
     "Estimate",
-    "Facts",
-    "Note",
     "Page",
     "PageKind",
     "Panels",
-    "Part",
     "Rule",
     "Section",
     "Series",
-    "Style",
-    "Styles",
     "Table",
     "Text",
     "Verdict",
-    "Verdicts",
-    "alt_text",
     "figure",
     "heading",
     "page",
     "read",
     "render",
-    "render_judging",
     "save",
     "write",
     "write_judging",

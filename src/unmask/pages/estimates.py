@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from unmask._typing import Record
-from unmask.metrics import Level, Ranking, claims
+from unmask.metrics import claims
+from unmask.metrics.claims import Level
+from unmask.metrics.comparison import Ranking
 from unmask.pages import parts
 
 Row = Mapping[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from unmask._typing import Record
-from unmask.metrics import ESTIMATORS, Level, claims
-from unmask.metrics.claims import Standing
+from unmask.metrics import ESTIMATORS, claims
+from unmask.metrics.claims import Level, Standing
 from unmask.metrics.registry import split
 from unmask.pages import audit, estimates, labels, parts
 from unmask.pages.estimates import Row, by, estimate_cell, level_cell, level_of

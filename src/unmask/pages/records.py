@@ -13,7 +13,6 @@ from typing import Any
 
 from unmask import __version__
 from unmask._typing import PathLike, Record
-from unmask.diagnosis.findings import VERDICTS
 from unmask.files import read_json
 from unmask.models.tune import best_of_families
 from unmask.pages import estimates, evaluation, files, labels, parts
@@ -244,8 +243,7 @@ def heading(record: Record) -> str:
 def diagnosis_summary(record: Record) -> list[str]:
     """Return the verdict, and the evidence of every finding that is more than information."""
     serious = [f["evidence"] for f in record["findings"] if f["severity"] != "info"]
-    verdict = VERDICTS[record["severity"]]
-    return [verdict[0].upper() + verdict[1:], *serious]
+    return [record["verdict"], *serious]
 
 
 def diagnosis_sections(record: Record) -> list[parts.Section]:
@@ -340,7 +338,11 @@ KINDS: dict[str, PageKind] = {
     ),
     "diagnosis": PageKind(diagnosis_summary, diagnosis_sections, _of_kind("diagnosis")),
     "tuning": PageKind(
-        lambda record: [f"Chosen: {record['headline']}.", record["reason"]],
+        lambda record: [
+            f"Chosen: {record['headline']}.",
+            record["reason"],
+            *([record["run"]["text"]] if record.get("run") else []),
+        ],
         tuning_sections,
         _of_kind("tuning"),
     ),

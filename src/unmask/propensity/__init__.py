@@ -11,24 +11,11 @@ data:
 with n training rows and n_j rows that carry label j.
 """
 
-from unmask.propensity.audit import (
-    GroupedPropensities,
-    audit,
-    chao,
-    from_marginals,
-    from_model,
-    recapture,
-    snapshots,
-)
-from unmask.propensity.estimate import CurveFit, PropensityEstimate, from_counts
+from unmask.propensity.audit import audit, chao, from_marginals, from_model, recapture, snapshots
+from unmask.propensity.estimate import PropensityEstimate, from_counts
 from unmask.propensity.mask_model import MaskModel
 from unmask.propensity.models import (
-    PRESETS,
-    Preset,
     Propensity,
-    PropensityModel,
-    Source,
-    SourceKind,
     clip,
     constant,
     inverse_linear,
@@ -52,16 +39,9 @@ ESTIMATORS = {
 __all__ = [
     "ESTIMATORS",
     "MODELS",
-    "PRESETS",
-    "CurveFit",
-    "GroupedPropensities",
     "MaskModel",
-    "Preset",
     "Propensity",
     "PropensityEstimate",
-    "PropensityModel",
-    "Source",
-    "SourceKind",
     "audit",
     "chao",
     "clip",

@@ -14,13 +14,11 @@ from unmask.torch import samplers, trainers
 from unmask.torch.metric import RankingMetrics, ScoreMetrics, SetMetrics
 from unmask.torch.module import MissingLabelLoss
 from unmask.torch.output import CorrectedOutput
-from unmask.torch.samplers import Sample
 
 __all__ = [
     "CorrectedOutput",
     "MissingLabelLoss",
     "RankingMetrics",
-    "Sample",
     "ScoreMetrics",
     "SetMetrics",
     "samplers",

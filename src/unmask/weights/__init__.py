@@ -27,7 +27,6 @@ Read on in `formulas` (the table above, for numpy and torch; how many labels row
 
 from unmask.weights.corrections import (
     CORRECTIONS,
-    Samples,
     Weights,
     bound,
     empirical_bayes,
@@ -39,12 +38,10 @@ from unmask.weights.corrections import (
     unbiased,
     vanilla,
 )
-from unmask.weights.formulas import CountDistribution, count_distribution, normalized_weights
+from unmask.weights.formulas import count_distribution, normalized_weights
 
 __all__ = [
     "CORRECTIONS",
-    "CountDistribution",
-    "Samples",
     "Weights",
     "bound",
     "count_distribution",

@@ -1,7 +1,7 @@
 """Label weights of observed labels, from labels and propensities, and for other people's trainers.
 
 A correction takes labels and propensities and returns `Weights`; all have one signature. `labels`
-is rows × labels, 0/1, or a data set, whose judgements are then obeyed. `propensity` is one number
+is rows × labels, 0/1, or a data set, whose judgements are then used. `propensity` is one number
 per label, or a sparse matrix with the pattern of the labels where it differs from row to row.
 `normalized` divides a row's loss among its labels (the losses consistent for recall), `reduction`
 is the kind of loss that will use the weights: "ova" (one-vs-all), "pal" (pick-all-labels; only
@@ -151,8 +151,8 @@ def with_values(pattern: sp.csr_array, values: Array) -> sp.csr_array:
 Correction = TypeVar("Correction", bound=Callable[..., Weights])
 
 
-def obeying(correction: Correction) -> Correction:
-    """Check what a correction is asked for, and let it obey the judgements of a data set.
+def with_judgements(correction: Correction) -> Correction:
+    """Check what a correction is asked for, and let it use the judgements of a data set.
 
     Verified labels have propensity 1, verified negatives are no labels. An ignored pair gets pos 0
     and cut 1, so that its ℓ₋ is taken away and it adds nothing to a one-vs-all loss; other losses
@@ -170,7 +170,7 @@ def obeying(correction: Correction) -> Correction:
         refuse_for_weights(propensity, normalized=normalized)
         if not isinstance(labels, Dataset):
             return correction(labels, propensity, **form)
-        pairs = labels.obeyed
+        pairs = labels.after_judgements
         if pairs.ignored.nnz and reduction != "ova":
             raise ValueError(
                 f"{pairs.ignored.nnz} ignored pairs can only be left out of one-vs-all losses; "
@@ -196,7 +196,7 @@ def _beside_ignored(weights: Weights, ignored: sp.csr_array) -> Weights:
 
 
 @named_options
-@obeying
+@with_judgements
 def vanilla(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike | None = None,
@@ -239,7 +239,7 @@ def vanilla(
 
 
 @named_options
-@obeying
+@with_judgements
 def unbiased(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike,
@@ -291,7 +291,7 @@ def unbiased(
 
 
 @named_options
-@obeying
+@with_judgements
 def bound(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike,
@@ -350,7 +350,7 @@ def bound(
 
 
 @named_options
-@obeying
+@with_judgements
 def empirical_bayes(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike,
@@ -406,7 +406,7 @@ def empirical_bayes(
 
 
 @named_options
-@obeying
+@with_judgements
 def tempered(
     labels: LabelsLike | Dataset,
     propensity: PropensityLike,

@@ -93,7 +93,7 @@ class Linear:
 
     @property
     def finite(self) -> bool:
-        """Whether every weight is a number."""
+        """True if every weight is a number."""
         return bool(self.weights.isfinite().all() and self.bias.isfinite().all())
 
 

@@ -223,7 +223,7 @@ def _processed(results: Results) -> pages.Table:
 
 
 def _endings(rows: list[Row]) -> pages.Table:
-    """What can be promised of every objective, and how its runs ended."""
+    """Say what can be promised of every objective, and how its runs ended."""
     lines: list[list[Any]] = []
     own = [row for row in rows if row["problem"] in PROBLEMS and row["setting"] in SETTINGS]
     for (problem, setting), part in group_rows(own, "problem", "setting").items():
@@ -262,7 +262,7 @@ def _literal_rate(results: Results, rows: list[Row]) -> pages.Table:
 
 
 def _protocol(rows: list[Row]) -> pages.Table:
-    """How large the data are, and how many runs there were."""
+    """Say how large the data are, and how many runs there were."""
     sized = [row for row in rows if "n_train" in row][:1]
     names = {"training rows": "n_train", "validation rows": "n_valid", "test rows": "n_test",
              "features": "n_features"}  # fmt: skip

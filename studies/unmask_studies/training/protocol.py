@@ -1,4 +1,4 @@
-"""What is trained on what: the protocol of the paper's training study, as data.
+"""Data and trainings: the protocol of the paper's training study, as data.
 
 The 100 most frequent labels; 1/p linear in the rank, 2 for the most frequent and 20 for the rarest;
 labels hidden in train, validation and test; 30 % of the training rows kept for validation; a linear

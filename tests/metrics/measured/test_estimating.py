@@ -205,19 +205,19 @@ def test_no_covariate_of_pairs_biases_their_sums() -> None:
     rng = np.random.default_rng(0)
     true, observed = TRUE[:3], sp.csr_array(OBSERVED[:3].astype(float))
     top, other = (TopK(each.labels[:3, :2], each.scores[:3, :2]) for each in (TOP, OTHER))
-    handed_in = {"good": true * 0.9, "noise": rng.random(true.shape), "rows": rng.random(3)}
+    own_covariates = {"good": true * 0.9, "noise": rng.random(true.shape), "rows": rng.random(3)}
     sums = np.zeros(3)
     for chance, judged in ordered_pairs():
         sample = judged.sample
         made = measure_differences(
-            {"a": top, "b": other}, observed, judged, metrics=["DCG@2"], covariates=handed_in
+            {"a": top, "b": other}, observed, judged, metrics=["DCG@2"], covariates=own_covariates
         )
         hit = place_weights(top, sample.rows, sample.pair_labels, 2, "P")
         kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
         plain = pair_totals.Fraction(pair_totals.totals(judged, kinds, 0.95), 0, 0, (0, 1))
         terms = [pair_control.Term(top, np.ones(2))]
         covariates = pair_control.pair_covariates(
-            handed_in, judged, observed, terms, counts_everywhere=True
+            own_covariates, judged, observed, terms, counts_everywhere=True
         )
         better = pair_control.controlled(plain, judged, kinds, covariates)
         above = float(better.value * better.denominator)

@@ -78,7 +78,7 @@ def _mean_scores(top: TopK, places: slice) -> Floats:
     return np.where(count > 0, scores.sum(axis=1) / np.maximum(count, 1), overall)
 
 
-def handed_in(
+def checked_covariates(
     values: CovariatesLike | None, top: TopK, shape: tuple[int, int], k: int
 ) -> Floats | None:
     """Further covariates of rows; those of pairs as their sums over the first k and over all.

@@ -585,7 +585,7 @@ def _covariates(about: Audit, metric: str, k: int, terms: list[_Term]) -> Floats
     parts = []
     for term in terms:
         parts.append(covariates_.of_rows(term.top, about.labels, name, k))
-        extra = covariates_.handed_in(about.covariates, term.top, about.labels.shape, k)
+        extra = covariates_.checked_covariates(about.covariates, term.top, about.labels.shape, k)
         parts += [] if extra is None else [extra]
     return np.concatenate(parts, axis=1)
 
@@ -633,12 +633,12 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
     plain = [twice * float(number) for number in (fraction.value, *fraction.interval())]
     value, *ends = plain
     if about.covariates is not None:
-        handed_in = pair_control.pair_covariates(
+        own_covariates = pair_control.pair_covariates(
             about.covariates, about.judged, about.labels,
             [pair_control.Term(term.top, term.sign * _worth(k, metric)) for term in terms],
             counts_everywhere=metric in RECALLS,
         )  # fmt: skip
-        fraction = pair_control.controlled(fraction, about.judged, kinds, handed_in)
+        fraction = pair_control.controlled(fraction, about.judged, kinds, own_covariates)
         value, *ends = (twice * float(number) for number in (fraction.value, *fraction.interval()))
     error = twice * float(fraction.standard_error)
     limits = _limits(metric, k, len(terms))
