@@ -23,7 +23,7 @@ from unmask.audit.stopping import betting
 from unmask.data.judgements import IN_TOP
 from unmask.metrics import contributions, evaluate
 from unmask.metrics.measured import measure as measured
-from unmask.metrics.measured import pair_totals
+from unmask.metrics.measured import sampling
 from unmask.metrics.measured.control import Limits, RowSample, standardized
 from unmask.metrics.measured.covariates import of_rows
 from unmask.metrics.measured.estimating import row_mean

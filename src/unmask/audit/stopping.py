@@ -22,24 +22,23 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.arrays import TopK, checks, entry_rows, values_at
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
-from unmask.metrics.measured import pair_totals
-from unmask.metrics.measured.control import (
+from unmask.metrics.measured.context import Audit, Columns, CovariatesLike
+from unmask.metrics.measured.estimates import at_extremes
+from unmask.metrics.measured.rows import place_weights, refuse_uncovered
+from unmask.metrics.measured.sampling import (
     RowSample,
     controlled,
-    ridge_predictions,
-    standardized,
+    kinds_of,
+    ridge,
+    totals,
     variance,
 )
-from unmask.metrics.measured.covariates import CovariatesLike, handed_in, of_rows
-from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
-from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
 
 GRID = 2000
@@ -163,7 +162,7 @@ def sequence(
     >>> made.rows_until(at_least=0.1) is not None
     True
     """
-    name, k = split_measured(metric)
+    name = split_measured(metric)[0]
     if judged.sample.design is not Design.SIMPLE:
         raise ValueError(
             f"a confidence sequence needs simple rows in random order; this is a "
@@ -179,33 +178,32 @@ def sequence(
             f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop "
             "by a metric of precision."
         )
-    observed = checks.labels(labels)
-    if judged.open_units.any():
+    about = Audit.checked(judged, labels, confidence, covariates, [metric])
+    return _sequence(about, top, metric, judged.n_judged if planned is None else planned)
+
+
+def _sequence(about: Audit, top: TopK, metric: str, planned: int) -> ConfidenceSequence:
+    if about.judged.open_units.any():
         least, most = (
-            sequence(top, observed, each, metric, planned=planned, confidence=confidence,
-                     covariates=covariates)
-            for each in at_extremes(top, observed, judged, metric)
-        )  # fmt: skip
+            _sequence(each, top, metric, planned) for each in at_extremes(about, top, metric)
+        )
         return replace(least, high=most.high)
+    name, k = split_measured(metric)
     k = top.k if k is None else k
-    rows = judged_rows(judged, observed)
-    from_ranking = of_rows(top, observed, f"{name}@{k}", k)
-    extra = handed_in(covariates, top, observed.shape, k)
-    z = standardized(
-        from_ranking if extra is None else np.concatenate([from_ranking, extra], axis=1)
-    )
+    rows = about.rows
     low, high = betting(
-        rows.values(top, f"{name}@{k}"), rows.rows, observed.shape[0], z,
-        planned=planned, confidence=confidence,
+        rows.values(top, f"{name}@{k}"), rows.rows, about.labels.shape[0],
+        about.row_covariates([about.system(top)], f"{name}@{k}", k),
+        planned=planned, confidence=about.confidence,
     )  # fmt: skip
-    return ConfidenceSequence(metric, low, high, confidence)
+    return ConfidenceSequence(metric, low, high, about.confidence)
 
 
 def betting(
     values: Floats,
     rows: Ints,
     n: int,
-    covariates: Floats | None = None,
+    covariates: Columns | None = None,
     *,
     planned: int | None = None,
     confidence: float = 0.95,
@@ -220,8 +218,8 @@ def betting(
         Which of the n they are.
     n : int
         How many there are in all.
-    covariates : floats of shape (n, q), optional
-        Standardised numbers that are known of all.
+    covariates : Columns, optional
+        What is known of all.
     planned : int, optional
         At which length the bets aim; by default m.
     confidence : float, default 0.95
@@ -245,13 +243,14 @@ def betting(
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
     alive = np.ones(means.size, dtype=bool)
-    predicted = np.zeros(n)
+    predicted, z = np.zeros(n), None if covariates is None else covariates.at(slice(None))
     left, total, spread, centre = 0.0, 0.0, 0.25, 0.5
     low, high = np.empty(values.size), np.empty(values.size)
     for t, (value, row) in enumerate(zip(values.tolist(), rows.tolist(), strict=True)):
-        if covariates is not None and t >= FIRST_FIT and (t - FIRST_FIT) % REFIT == 0:
+        if z is not None and t >= FIRST_FIT and (t - FIRST_FIT) % REFIT == 0:
             past = rows[:t]
-            predicted = ridge_predictions(covariates, past, values[:t, None], (0, 1))[:, 0]
+            slope, intercept = ridge(z[past], values[:t, None])
+            predicted = np.clip(z @ slope[:, 0] + intercept, 0, 1)
             left = float(predicted.sum() - predicted[past].sum())
         rest = n - t
         f_mean = left / rest
@@ -369,30 +368,29 @@ def elusion(
     >>> missed.pairs, missed.relevant, bool(0 < missed.at_most < 10)
     (150, 0.0, True)
     """
-    observed = checks.labels(labels)
-    checks.confidence(confidence)
-    k = checks.positive_int(k, "k")
+    about = Audit.checked(judged, labels, confidence)
+    return _elusion(about, top, checks.positive_int(k, "k"))
+
+
+def _elusion(about: Audit, top: TopK, k: int) -> Elusion:
+    judged = about.judged
     if judged.open_units.any():  # fewest relevant pairs outside the list where recall is highest
-        ends = at_extremes(top, observed, judged, f"micro-R@{min(k, top.k)}")
-        more, fewer = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)
+        ends = at_extremes(about, top, f"micro-R@{min(k, top.k)}")
+        more, fewer = (_elusion(each, top, k) for each in ends)
         return replace(more, relevant=(fewer.relevant + more.relevant) / 2)
     refuse_uncovered(judged)
-    n, width = observed.shape
-    shown = observed.tocoo()
-    hits = int(place_weights(top, shown.row, shown.col, k, "P").sum())
-    predicted = int((top.labels[:, :k] >= 0).sum())
-    pairs = n * width - predicted - (observed.nnz - hits)
-    if judged.sample.design is Design.PAIRS:
-        relevant, most = _eluding_pairs(top, judged, k, confidence)
-    else:
-        relevant, most = _eluding_rows(top, observed, judged, k, confidence)
+    n, width = about.labels.shape
+    hits = int(about.system(top).observed_weight(k, "P"))
+    pairs = n * width - top.pairs(k).rows.size - (about.labels.nnz - hits)
+    by_rows = _eluding_rows if about.by_rows else _eluding_pairs
+    relevant, most = by_rows(about, top, k)
     return Elusion(
-        k, pairs, relevant, min(float(pairs), most), confidence, judged.sample.vocabulary
+        k, pairs, relevant, min(float(pairs), most), about.confidence, judged.sample.vocabulary
     )
 
 
-def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
-    sample = judged.sample
+def _eluding_pairs(about: Audit, top: TopK, k: int) -> tuple[float, float]:
+    sample = about.judged.sample
     if any(sample.strata[h].kind not in OBSERVED for h in sample.uncovered):
         raise ValueError(
             "this audit did not judge pairs outside the predictions; plan one with "
@@ -400,15 +398,13 @@ def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> 
         )
     outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
     observed = np.array([s.kind in OBSERVED for s in sample.strata])[sample.stratum]
-    counted = pair_totals.kinds_of(judged, outside * ~observed, np.zeros(outside.size))
-    made = pair_totals.totals(judged, counted, 2 * confidence - 1)
+    counted = kinds_of(about.judged, outside * ~observed, np.zeros(outside.size))
+    made = totals(about.judged, counted, 2 * about.confidence - 1)
     return float(made.total.sum()), float(made.end(np.ones(made.total.size), 1))
 
 
-def _eluding_rows(
-    top: TopK, observed: sp.csr_array, judged: Judgements, k: int, confidence: float
-) -> tuple[float, float]:
-    rows = judged_rows(judged, observed)
+def _eluding_rows(about: Audit, top: TopK, k: int) -> tuple[float, float]:
+    rows, observed = about.rows, about.labels
     outside = 1.0 - rows.top_weights(top, k)
     entry = entry_rows(rows.relevant)
     listed = rows.relevant.indices < observed.shape[1]
@@ -416,12 +412,12 @@ def _eluding_rows(
     shown[listed] = values_at(observed, rows.rows[entry[listed]], rows.relevant.indices[listed]) > 0
     outside = outside * ~shown
     counts = np.bincount(entry, rows.weights.data * outside, minlength=rows.rows.size)
-    sizes = np.array([s.size for s in judged.sample.strata])
+    sizes = np.array([s.size for s in about.judged.sample.strata])
     values = counts[:, None].astype(np.float64)
     inner = rows.linear_variances(outside)
     sample = RowSample(rows.rows, rows.stratum, sizes, values, inner, estimated=not rows.whole)
     made = controlled(sample, None, (0, math.inf))
     error = math.sqrt(variance(sample, made.residuals[:, 0]))
-    reach = float(student.ppf(confidence, max(rows.rows.size - sizes.size, 1))) * error
+    reach = float(student.ppf(about.confidence, max(rows.rows.size - sizes.size, 1))) * error
     n = float(sizes.sum())
     return n * float(made.means[0]), n * (float(made.means[0]) + reach)
