@@ -18,6 +18,9 @@ from unmask._typing import Array, Floats, Integers, Singles
 
 OBSERVED = 64
 NOTHING = 255
+EDGES = 32
+RUN = 512
+"""Rows that are predicted by one model at a time."""
 
 Bytes = NDArray[np.uint8]
 
@@ -27,17 +30,21 @@ def describe_places(
 ) -> tuple[Bytes, Floats, Floats]:
     """Return the byte of every place, and by bin how many predictions there are and are observed.
 
-    `edges` rise, fewer than 64 of them; a score equal to an edge lies above it. Indices of a row of
-    the labels rise.
+    `edges` rise, at most `EDGES`; a score equal to an edge lies above it.
     """
     described = np.empty(listed.shape, dtype=np.uint8)
-    arrays = tuple(map(_read_only, (listed, scores, edges, indptr, indices)))
+    least = np.full(EDGES, np.inf, dtype=np.float32)  # the least score above every edge
+    with np.errstate(over="ignore"):
+        least[: edges.size] = edges
+    low = least[: edges.size] < edges
+    least[: edges.size][low] = np.nextafter(least[: edges.size][low], np.float32(np.inf))
+    arrays = tuple(map(_read_only, (listed, scores, least, indptr, indices)))
     parts = in_chunks(
         even_bounds(*listed.shape),
         lambda start, stop: _describe_places(start, stop, *arrays, described),
     )
-    size, observed = np.sum(parts, axis=0) if parts else np.zeros((2, edges.size + 1))
-    return described, size, observed
+    size, observed = np.sum(parts, axis=0) if parts else np.zeros((2, EDGES + 1))
+    return described, size[: edges.size + 1], observed[: edges.size + 1]
 
 
 def row_sums(described: Bytes, scores: Singles, k: int, rate: Floats) -> tuple[Floats, Floats]:
@@ -69,7 +76,7 @@ def clipped_sums(
         sums: Floats = _clipped_sums(block, slopes, intercepts, low, high)
         return sums
 
-    parts = in_chunks(even_bounds(rows, 1, entries=1 << 14), summed)
+    parts = in_chunks(even_bounds(rows, 1, entries=1 << 15), summed)
     return np.asarray(np.sum(parts, axis=0)) if parts else np.zeros(intercepts.size)
 
 
@@ -85,33 +92,28 @@ def _describe_places(
     stop: int,
     listed: Integers,
     scores: Singles,
-    edges: Floats,
+    edges: Singles,
     indptr: Integers,
     indices: Integers,
     described: Bytes,
 ) -> Floats:
-    counts = np.zeros((2, edges.size + 1))
+    counts, bins = np.zeros((2, EDGES + 1)), np.empty(listed.shape[1], dtype=np.int64)
     for row in range(start, stop):
-        begin, end = indptr[row], indptr[row + 1]
-        low = edges.size  # scores of a list usually fall
         for place in range(listed.shape[1]):
-            label = listed[row, place]
-            if label < 0:
-                described[row, place] = NOTHING
-                continue
-            score = scores[row, place]
-            while low > 0 and score < edges[low - 1]:
-                low -= 1
-            while low < edges.size and score >= edges[low]:
-                low += 1
-            counts[0, low] += 1
-            kind = low
-            for entry in range(begin, end):
-                if indices[entry] == label:
-                    counts[1, low] += 1
-                    kind = low + OBSERVED
-                    break
-            described[row, place] = kind
+            score, above = scores[row, place], 0
+            for edge in range(EDGES):
+                above += score >= edges[edge]
+            bins[place] = above
+            described[row, place] = above if listed[row, place] >= 0 else NOTHING
+        for entry in range(indptr[row], indptr[row + 1]):
+            label = indices[entry]
+            for place in range(listed.shape[1]):
+                if listed[row, place] == label:
+                    described[row, place] += OBSERVED
+                    counts[1, bins[place]] += 1
+        for place in range(listed.shape[1]):
+            if listed[row, place] >= 0:
+                counts[0, bins[place]] += 1
     return counts
 
 
@@ -144,19 +146,21 @@ def _row_sums(
         sums[5, row], sums[6, row] = later, later_count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
 def _clipped_sums(
     block: Floats, slopes: Floats, intercepts: Floats, low: Floats, high: Floats
 ) -> Floats:
-    count = intercepts.size
-    sums, predicted = np.zeros(count), np.empty(count)
-    for row in range(block.shape[1]):
-        for model in range(count):
-            predicted[model] = intercepts[model]
-        for column in range(block.shape[0]):
-            x = block[column, row]
-            for model in range(count):
-                predicted[model] += x * slopes[column, model]
-        for model in range(count):
-            sums[model] += min(max(predicted[model], low[model]), high[model])
+    sums, predicted = np.zeros(intercepts.size), np.empty(RUN)
+    for start in range(0, block.shape[1], RUN):
+        size = min(RUN, block.shape[1] - start)
+        for model in range(intercepts.size):
+            predicted[:] = intercepts[model]
+            for column in range(block.shape[0]):
+                slope, x = slopes[column, model], block[column, start : start + size]
+                for i in range(size):
+                    predicted[i] += slope * x[i]
+            least, most, total = low[model], high[model], 0.0
+            for i in range(size):
+                total += min(max(predicted[i], least), most)
+            sums[model] += total
     return sums
