@@ -24,9 +24,9 @@ from unmask.data.judgements import IN_TOP
 from unmask.metrics import contributions, evaluate
 from unmask.metrics.measured import measure as measured
 from unmask.metrics.measured import sampling
-from unmask.metrics.measured.control import Limits, RowSample, standardized
-from unmask.metrics.measured.covariates import of_rows
-from unmask.metrics.measured.estimating import row_mean
+from unmask.metrics.measured.context import Columns, System
+from unmask.metrics.measured.estimates import row_mean
+from unmask.metrics.measured.sampling import Limits, RowSample
 from unmask.predictions import TopK, listed_keys
 from unmask_studies.data import best, split_of
 from unmask_studies.drawing import chart, share, table
@@ -223,6 +223,11 @@ def _stated(about: Problem, observed: sp.csr_array) -> Iterator[Row]:
     yield _cell("stated", MICRO, "unbiased", 0, **numbers)
 
 
+def known(about: Problem, observed: sp.csr_array, name: str) -> Columns:
+    """Return the covariates of all rows for a metric at 5."""
+    return Columns(System(about.top, observed).covariates(name, 5), observed.shape[0])
+
+
 def _rows(
     about: Problem, observed: sp.csr_array, repeats: int, rng: np.random.Generator, name: str,
     m: int, part: str,
@@ -234,7 +239,7 @@ def _rows(
     if name == MICRO:
         counts = np.diff(about.true.indptr).astype(np.float64)
         values, within = np.column_stack([5 * values, counts]), (np.zeros(2), np.array([5, n]))
-    covariates = of_rows(about.top, observed, "P@5" if name == "P@5" else "R@5", 5)
+    covariates = known(about, observed, "P@5" if name == "P@5" else "R@5")
     samples = [
         RowSample(rows, np.zeros(rows.size, dtype=np.int64), np.array([n]), values[rows])
         for rows in (rng.permutation(n)[:m] for _ in range(repeats))
@@ -257,7 +262,7 @@ class Strata:
     relevant: Ints
     in_top: Floats  # 1 for strata among the first five, else 0
 
-    def fraction(self, name: str, relevant: Ints, drawn: Ints) -> pair_totals.Fraction:
+    def fraction(self, name: str, relevant: Ints, drawn: Ints) -> sampling.Fraction:
         """Return the measured metric, if so many of the drawn pairs are relevant."""
         labels, top = self.question.labels, self.question.systems[0]
         free = float(self.question.options["observed"] == "free")
@@ -266,11 +271,11 @@ class Strata:
         everywhere = np.full(drawn.size, float(name == MICRO))
         denominator = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
         mine = (drawn > 0) & ((self.in_top > 0) | (everywhere > 0))
-        totals = pair_totals.of_counts(
+        totals = sampling.of_counts(
             relevant[..., mine], drawn[mine], self.frame.sizes[mine],
             (self.in_top[mine], everywhere[mine]), 0.95,
         )  # fmt: skip
-        return pair_totals.Fraction(totals, hits, denominator, (0.0, 1.0))
+        return sampling.Fraction(totals, hits, denominator, (0.0, 1.0))
 
     def least_error(self, budget: int, truth: float, total: float) -> float:
         """Return the error of micro-recall if the true rate of every stratum were known."""
@@ -341,13 +346,13 @@ def _sequences(about: Problem, observed: sp.csr_array, repeats: int, seed: int) 
     """How often the truth is ever left out, with a look after every row."""
     n, rng = observed.shape[0], np.random.default_rng(seed)
     values = about.exact("R@5")
-    truth, z = float(values.mean()), standardized(of_rows(about.top, observed, "R@5", 5))
+    truth, covariates = float(values.mean()), known(about, observed, "R@5")
     looks = min(LOOKS, n // 2)
     missed = {"sequence": 0, "interval at every look": 0}
     widths: list[float] = []
     for _ in range(repeats):
         rows = rng.permutation(n)[:looks]
-        low, high = betting(values[rows], rows, n, z, planned=looks)
+        low, high = betting(values[rows], rows, n, covariates, planned=looks)
         missed["sequence"] += int(((low > truth) | (high < truth)).any())
         widths.append(float(high[-1] - low[-1]))
         missed["interval at every look"] += ever_missed(values[rows], truth, n)

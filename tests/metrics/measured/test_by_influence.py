@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from unmask import LabelSets, audit, compare, evaluate
 from unmask.metrics import contributions
 from unmask.metrics.claims import Level, Reason
-from unmask.metrics.measured import by_influence
+from unmask.metrics.measured import estimates as by_influence
 
 N, L = 400, 5
 

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unmask.metrics.measured.control import (
-    RowSample,
-    controlled,
-    folds_of,
-    ridge_predictions,
-    standardized,
-    variance,
-)
+from unmask.metrics.measured.context import Columns
+from unmask.metrics.measured.sampling import RowSample, controlled, folds_of, ridge, variance
 
 STRATUM = np.array([0, 0, 0, 1, 1])
 SIZES = np.array([30, 10])
@@ -58,30 +52,34 @@ def test_a_single_row_of_a_stratum_has_the_largest_spread_that_is_possible_or_wa
 def test_plain_means_are_those_of_strata_that_were_judged() -> None:
     values = np.array([[1.0, 10], [3, 20], [5, 60]])
     sample = RowSample(np.array([2, 0, 9]), np.array([0, 0, 2]), np.array([6, 5, 4]), values)
-    for covariates in (None, np.arange(15.0)[:, None]):  # one row of a stratum: no folds
+    for covariates in (
+        None,
+        Columns.of(np.arange(15.0)[:, None]),
+    ):
         made = controlled(sample, covariates, (0, 1))
         np.testing.assert_allclose(made.means, [(6 * 2 + 4 * 5) / 10, (6 * 15 + 4 * 60) / 10])
         np.testing.assert_allclose(made.residuals, [[-1, -5], [1, 5], [0, 0]])
 
 
 def test_covariates_have_mean_zero_and_variance_one_or_are_left_out() -> None:
-    made = standardized(np.array([[1.0, 5, 1e9, 0], [2, 5, 1e9 + 1e-4, 0], [6, 5, 1e9, 0]]))
+    values = np.array([[1.0, 5, 1e9, 0], [2, 5, 1e9 + 1e-4, 0], [6, 5, 1e9, 0]])
+    made = Columns.of(values).at(slice(None))
     np.testing.assert_allclose(made, np.array([[-2], [-1], [3]]) / np.sqrt(14 / 3))
 
 
 def test_ridge_predictions_solve_their_equations() -> None:
-    """Σ (r − a − b z) = 0 and Σ (z − z̄)(r − a − b z) = 10 b, kept within limits."""
+    """Σ (r − a − b z) = 0 and Σ (z − z̄)(r − a − b z) = 10 b; sums are of what limits leave."""
     rng = np.random.default_rng(0)
-    z, values = rng.standard_normal((30, 2)), rng.random((7, 2))
-    rows = np.array([3, 9, 1, 20, 28, 14, 7])
-    made = ridge_predictions(z, rows, values, (-9.0, 9.0))
-    design = np.c_[np.ones(30), z]
-    weights, *_ = np.linalg.lstsq(design, made, rcond=None)  # made is linear in z
+    columns, values = Columns.of(rng.standard_normal((30, 2)) + 4), rng.random((7, 2))
+    rows, z = np.array([3, 9, 1, 20, 28, 14, 7]), columns.at(slice(None))
+    slope, intercept = ridge(z[rows], values)
+    made = z @ slope + intercept
     left = values - made[rows]
     np.testing.assert_allclose(left.sum(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(z[rows].T @ left, 10 * weights[1:], atol=1e-12)
-    clipped = ridge_predictions(z, rows, values, (np.array([0.4, 0.0]), np.array([0.5, 0.3])))
-    np.testing.assert_allclose(clipped, np.clip(made, [0.4, 0.0], [0.5, 0.3]))
+    np.testing.assert_allclose(z[rows].T @ left, 10 * slope, atol=1e-12)
+    low, high = np.array([0.4, 0.0]), np.array([0.5, 0.3])
+    sums = columns.clipped_sums(slope, intercept, low, high)
+    np.testing.assert_allclose(sums, np.clip(made, low, high).sum(axis=0), rtol=1e-13)
 
 
 def test_folds_are_even_within_strata() -> None:
@@ -100,19 +98,21 @@ def test_controlled_means_are_means_over_folds(sizes: list[int], folds: int) -> 
     of_strata = np.array([40, 25])[: len(sizes)]
     rows = rng.permutation(int(of_strata.sum()))[: stratum.size]
     x, values = rng.random((int(of_strata.sum()), 2)), rng.random((stratum.size, 1))
-    made = controlled(RowSample(rows, stratum, of_strata, values), x, (0, 1), seed=3)
-    fold, z, means = folds_of(stratum, folds, 3), standardized(x), []
+    known = Columns.of(x)
+    made = controlled(RowSample(rows, stratum, of_strata, values), known, (0, 1), seed=3)
+    fold, z, means = folds_of(stratum, folds, 3), known.at(slice(None)), []
     for each in range(folds):
-        known = np.flatnonzero(fold != each)
-        f = ridge_predictions(z, rows[known], values[known], (0, 1))[:, 0]
-        others = np.setdiff1d(np.arange(len(x)), rows[known])
-        total = values[known, 0].sum() + f[others].sum()
+        inside = np.flatnonzero(fold != each)
+        slope, intercept = ridge(z[rows[inside]], values[inside])
+        f = np.clip(z @ slope[:, 0] + intercept, 0, 1)
+        others = np.setdiff1d(np.arange(len(x)), rows[inside])
+        total = values[inside, 0].sum() + f[others].sum()
         for h, size in enumerate(of_strata):
             mine = np.flatnonzero((fold == each) & (stratum == h))
             residuals = values[mine, 0] - f[rows[mine]]
             np.testing.assert_allclose(made.residuals[mine, 0], residuals)
             if mine.size:
-                total += (size - (stratum[known] == h).sum()) * residuals.mean()
+                total += (size - (stratum[inside] == h).sum()) * residuals.mean()
         means.append(total / len(x))
     shares = np.bincount(fold) / fold.size
     assert made.means[0] == pytest.approx(shares @ means, rel=1e-12)
@@ -125,5 +125,5 @@ def test_without_anything_to_go_by_every_judged_row_counts_alike() -> None:
         values = np.zeros((m, 1))
         values[rng.permutation(m)[: m // 3]] = 1.0
         sample = RowSample(np.arange(m), np.zeros(m, dtype=np.int64), np.array([10**6]), values)
-        made = controlled(sample, np.ones((10**6, 1)), (0, 1))
+        made = controlled(sample, Columns.of(np.ones((10**6, 1))), (0, 1))
         assert made.means[0] == pytest.approx(values.mean(), abs=1e-5)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unmask._kernels import audits
 from unmask.arrays import checks
-from unmask.metrics.measured import covariates
-from unmask.metrics.measured.covariates import of_rows
+from unmask.metrics.measured.context import System
 from unmask.predictions import TopK
 
 TOP = TopK(
@@ -19,6 +19,10 @@ HIGH, MIDDLE, LOW = 1 / 3, 0.25, 0.25
 """The observed shares at the three scores: 1 of 3, then 0 of 2 and 1 of 2, which may not rise."""
 
 
+def of_rows(top: TopK, name: str, k: int) -> np.ndarray:
+    return np.stack([each.values for each in System(top, LABELS).covariates(name, k)], axis=1)
+
+
 def test_covariates_of_every_row() -> None:
     recall_of_first = (1 + MIDDLE) / (2 + MIDDLE)
     expected = [
@@ -28,11 +32,11 @@ def test_covariates_of_every_row() -> None:
         [0.0, 0, 0, 1, 1.0, 4.0, 1.0],
         [0.0, 0, 1, 0, 0.0, 16 / 5, 1.0],
     ]
-    np.testing.assert_allclose(of_rows(TOP, LABELS, "P@2", 2), expected, rtol=1e-12)
+    np.testing.assert_allclose(of_rows(TOP, "P@2", 2), expected, rtol=1e-12)
 
 
 def test_a_list_of_k_has_no_scores_after_them() -> None:
-    made = of_rows(TOP.first(2), LABELS, "R@2", 2)
+    made = of_rows(TOP.first(2), "R@2", 2)
     assert made[:, 6].tolist() == [0, 0, 0, 0]
     assert made[:, 0].tolist() == [0.5, 0, 0, 0]
     high, low = 1 / 3, 1e-3  # nothing is observed in second places; no chance is below 0.001
@@ -40,13 +44,40 @@ def test_a_list_of_k_has_no_scores_after_them() -> None:
     assert made[2, 4] == high / high
 
 
-@pytest.mark.parametrize("shape", [(4,), (4, 2), (6, 2), (5, 2, 1), (5, 2, 2)])
-def test_covariates_of_other_rows_or_of_more_axes_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="covariates must be known for all 5 rows"):
-        covariates._row_columns(np.zeros(shape), (5, 3))
+def test_further_covariates_of_rows_are_columns_and_those_of_other_rows_are_refused() -> None:
+    system = System(TOP, LABELS)
+    one, two = np.arange(4.0), np.arange(8.0).reshape(4, 2)
+    made = system.further({"one": one, "two": two}, 2)
+    np.testing.assert_array_equal([each.values for each in made], [one, *two.T])
+    for shape in ((3,), (3, 2), (5, 2), (4, 2, 1), (4, 2, 2)):
+        with pytest.raises(ValueError, match="covariates must be known for all 4 rows"):
+            System(TOP, LABELS).further(np.zeros(shape), 2)
 
 
-def test_covariates_of_rows_are_columns() -> None:
-    one, two = np.arange(5.0), np.arange(10.0).reshape(5, 2)
-    np.testing.assert_array_equal(covariates._row_columns(one, (5, 3)), one[:, None])
-    np.testing.assert_array_equal(covariates._row_columns(two, (5, 3)), two)
+def test_lists_in_any_order_are_described_by_the_bins_of_their_scores() -> None:
+    """Bytes, counts and sums of places by a loop over places."""
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 40, size=(300, 4)).astype(np.float32)
+    listed = rng.permuted(np.tile(np.arange(9), (300, 1)), axis=1)[:, :4].astype(np.int32)
+    listed[rng.random(300) < 0.2, 2:] = -1
+    observed = checks.labels(rng.random((300, 9)) < 0.3)
+    edges, rate = np.array([0.0, 3.0, 7.5, 7.5 + 1e-9, 38.0]), np.linspace(0.1, 0.6, 6)
+    described, size, hits = audits.describe_places(
+        listed, scores, edges, observed.indptr, observed.indices
+    )
+    counts, dense, sums = np.zeros((2, 6)), observed.toarray(), np.zeros((7, 300))
+    for row, place in np.ndindex(listed.shape):
+        label, score = listed[row, place], float(scores[row, place])
+        if label < 0:
+            assert described[row, place] == audits.NOTHING
+            continue
+        above, shown = int((score >= edges).sum()), int(dense[row, label])
+        assert described[row, place] == above + audits.OBSERVED * shown
+        counts[:, above] += 1, shown
+        first = place < 3
+        sums[:3, row] += first * shown, first * (1 - shown) * rate[above], (1 - shown) * rate[above]
+        sums[3:, row] += first * score, first, (1 - first) * score, 1 - first
+    np.testing.assert_array_equal([size, hits], counts)
+    made, overall = audits.row_sums(described, scores, 3, rate)
+    np.testing.assert_allclose(made, sums, rtol=1e-14)
+    np.testing.assert_allclose(overall, sums[3:].sum(axis=1))

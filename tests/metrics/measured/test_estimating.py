@@ -16,10 +16,10 @@ from unmask import audit, compare, data, evaluate
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics import Estimate, contributions
 from unmask.metrics.claims import Advice, Level
-from unmask.metrics.measured import measure, measure_differences, pair_control, pair_totals
-from unmask.metrics.measured.control import RowSample, controlled, variance
-from unmask.metrics.measured.estimating import _degrees, place_weights, row_mean
-from unmask.metrics.measured.row_values import judged_rows
+from unmask.metrics.measured import measure, measure_differences, sampling
+from unmask.metrics.measured.estimates import _degrees, row_mean
+from unmask.metrics.measured.rows import judged_rows, place_weights
+from unmask.metrics.measured.sampling import RowSample, controlled, variance
 from unmask.metrics.registry import METRICS as ALL
 from unmask.metrics.registry import split_measured
 from unmask.predictions import TopK
@@ -158,7 +158,7 @@ def test_recall_variance_is_the_integral_of_the_mathematics() -> None:
     """û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt, integrated numerically."""
     from scipy.integrate import quad
 
-    from unmask.metrics.measured.row_values import coefficients
+    from unmask.metrics.measured.rows import coefficients
 
     for sure, found, pi in [(1, 1, 0.3), (2, 3, 0.3), (4, 2, 0.5)]:
         mine = coefficients(np.full(found, 1 / pi)) @ (1 / (sure + np.arange(found + 1.0)) ** 2)
@@ -175,8 +175,8 @@ def test_sums_over_pairs_are_unbiased_over_all_samples() -> None:
     for chance, judged in pairs(TRUE):
         sums += [chance * unclipped(e) for e in measure(TOP, OBSERVED, judged, metrics=names)]
         hit = place_weights(TOP, judged.sample.rows, judged.sample.pair_labels, 2, "P")
-        kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
-        totals = pair_totals.totals(judged, kinds, 0.95)
+        kinds = sampling.kinds_of(judged, hit, np.ones(hit.size))
+        totals = sampling.totals(judged, kinds, 0.95)
         above += chance * float(totals.total @ totals.above)
         below += chance * float(totals.total.sum())
     expected = [exact(TOP, TRUE, "P@2"), exact(TOP, TRUE, "DCG@2"), exact(TOP, TRUE, "P@2")]
@@ -213,13 +213,13 @@ def test_no_covariate_of_pairs_biases_their_sums() -> None:
             {"a": top, "b": other}, observed, judged, metrics=["DCG@2"], covariates=handed_in
         )
         hit = place_weights(top, sample.rows, sample.pair_labels, 2, "P")
-        kinds = pair_totals.kinds_of(judged, hit, np.ones(hit.size))
-        plain = pair_totals.Fraction(pair_totals.totals(judged, kinds, 0.95), 0, 0, (0, 1))
-        terms = [pair_control.Term(top, np.ones(2))]
-        covariates = pair_control.pair_covariates(
+        kinds = sampling.kinds_of(judged, hit, np.ones(hit.size))
+        plain = sampling.Fraction(sampling.totals(judged, kinds, 0.95), 0, 0, (0, 1))
+        terms = [sampling.PairTerm(top, np.ones(2))]
+        covariates = sampling.pair_covariates(
             handed_in, judged, observed, terms, counts_everywhere=True
         )
-        better = pair_control.controlled(plain, judged, kinds, covariates)
+        better = sampling.adjusted(plain, judged, kinds, covariates)
         above = float(better.value * better.denominator)
         sums += chance * np.array([unclipped(made["b"][0]), above, better.denominator])
     hidden = true * (1 - OBSERVED[:3])
@@ -266,8 +266,8 @@ def test_a_stratum_in_which_nothing_was_found_still_counts() -> None:
     rows, labels = np.divmod(np.arange(200), 10)
     sample = Sample(Design.PAIRS, (10**5, 10), (stratum,), rows, labels, np.zeros(200, int))
     judged = Judgements(sample, np.zeros(200))
-    kinds = pair_totals.kinds_of(judged, np.zeros(200), np.ones(200))
-    totals = pair_totals.totals(judged, kinds, 0.95)
+    kinds = sampling.kinds_of(judged, np.zeros(200), np.ones(200))
+    totals = sampling.totals(judged, kinds, 0.95)
     assert totals.total.tolist() == [0]
     exact = 10**6 * (1 - 0.025 ** (1 / 200))
     assert exact <= totals.end(np.ones(1), 1) < 1.4 * exact

@@ -12,8 +12,8 @@ from scipy.stats import norm
 from unmask import audit, data
 from unmask.data.judgements import Design, Judgements, Sample, Stratum, WithinRows
 from unmask.metrics.intervals import wilson
-from unmask.metrics.measured import evaluation
-from unmask.metrics.measured.label_estimates import _rates, label_estimates
+from unmask.metrics.measured import estimates
+from unmask.metrics.measured.labels import _rates, label_estimates
 from unmask.predictions import TopK
 
 TRUE = data.synthetic.planted(600, n_labels=12, seed=1).labels
@@ -100,7 +100,7 @@ def test_ends_are_those_of_as_many_draws_as_the_weights_are_worth() -> None:
 def test_the_run_of_judged_rows_counts_those_without_labels() -> None:
     labels = TRUE.copy()
     empty = int((labels.sum(axis=1) == 0).sum())
-    run = evaluation.run_of_audit(labels, 0.9)
+    run = estimates.run_of_audit(labels, 0.9)
     assert (run.rows, run.empty_rows, run.confidence) == (600, empty, 0.9)
 
 

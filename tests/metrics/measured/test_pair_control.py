@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured.control import folds_of
-from unmask.metrics.measured.pair_control import PairCovariates, _narrowed, _slope, controlled
-from unmask.metrics.measured.pair_totals import Fraction, kinds_of, totals
+from unmask.metrics.measured.sampling import (
+    Fraction,
+    PairCovariates,
+    _narrowed,
+    _slope,
+    adjusted,
+    folds_of,
+    kinds_of,
+    totals,
+)
 
 STRATUM = np.array([0, 0, 0, 0, 1, 1, 1])
 STRATA = Stratum("top", 12, 4), Stratum("far", 40, 3)
@@ -52,7 +59,7 @@ def test_fractions_take_out_what_covariates_foresee_and_add_it_as_known() -> Non
     kinds = kinds_of(JUDGED, above, np.ones(7))
     plain = Fraction(totals(JUDGED, kinds, 0.95), 2.0, 5.0, (0.0, 1.0))
     known = PairCovariates(X, np.array([6.0, 20]), np.array([15.0, 90]))
-    made = controlled(plain, JUDGED, kinds, known)
+    made = adjusted(plain, JUDGED, kinds, known)
     fold = folds_of(STRATUM, 3, seed=0)
     weights = np.array([1 - float(plain.value), -float(plain.value)])[STRATUM]
     sums, slopes, residuals = np.zeros(2), np.zeros(2), np.zeros(7)
@@ -109,4 +116,4 @@ def test_a_stratum_of_one_judged_pair_leaves_the_plain_fraction() -> None:
     kinds = kinds_of(judged, np.ones(5), np.ones(5))
     plain = Fraction(totals(judged, kinds, 0.95), 2.0, 5.0, (0.0, 1.0))
     known = PairCovariates(X[:5], np.ones(2), np.ones(2))
-    assert controlled(plain, judged, kinds, known) is plain
+    assert adjusted(plain, judged, kinds, known) is plain

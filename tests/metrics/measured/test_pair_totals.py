@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom, hypergeom, t
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
-from unmask.metrics.measured.pair_totals import (
+from unmask.metrics.measured.sampling import (
     Fraction,
     Totals,
     _crossing,

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics.intervals import wilson
-from unmask.metrics.measured.spurious import spurious
+from unmask.metrics.measured.labels import spurious
 
 RNG = np.random.default_rng(2)
 N, L, DRAWN = 500, 6, 250

@@ -44,7 +44,7 @@ from unmask.metrics.evaluation import contributions
 from unmask.metrics.intervals import of_bounded
 from unmask.metrics.measured import sampling
 from unmask.metrics.measured.context import Audit, Columns, CovariatesLike, adds_rows_up
-from unmask.metrics.measured.labels import spurious
+from unmask.metrics.measured.labels import spurious_rate
 from unmask.metrics.measured.rows import (
     JudgedRows,
     extremes,
@@ -996,7 +996,7 @@ def with_spurious_rate(measured: Iterable[Estimate], about: Audit) -> list[Estim
 
     It stands in `details["spurious"]` and `details["spurious_low"]`.
     """
-    rate = spurious(about.judged, about.labels, confidence=about.confidence)
+    rate = spurious_rate(about.judged, about.labels, about.confidence)
     if not rate.judged:
         return list(measured)
     added = {"spurious": rate.value, "spurious_low": rate.interval[0]}

@@ -276,8 +276,12 @@ def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95
     >>> rate.value, rate.judged, rate.wrong
     (0.5, 2, 1)
     """
-    observed = checks.labels(labels)
     checks.confidence(confidence)
+    return spurious_rate(judged, checks.labels(labels), confidence)
+
+
+def spurious_rate(judged: Judgements, observed: sp.csr_array, confidence: float) -> SpuriousRate:
+    """Return the share of wrong observed labels, from checked ones."""
     rows, wrong, weight = _judged_observed(judged.decided, observed)
     count = wrong.size
     if not count:
