@@ -16,8 +16,9 @@ from scipy.stats import t as student
 
 from unmask import audit, data, pages, propensity
 from unmask._typing import Floats, Ints
+from unmask.arrays import pair_keys
 from unmask.arrays.checks import values_at
-from unmask.audit import frames
+from unmask.audit import designs
 from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
 from unmask.data.judgements import IN_TOP
@@ -258,7 +259,7 @@ class Strata:
     """The strata of an audit of pairs, and how many pairs of each are in truth relevant."""
 
     question: Question
-    frame: frames.PairFrame
+    frame: designs.PairFrame
     relevant: Ints
     in_top: Floats  # 1 for strata among the first five, else 0
 
@@ -267,7 +268,7 @@ class Strata:
         labels, top = self.question.labels, self.question.systems[0]
         free = float(self.question.options["observed"] == "free")
         listed = np.sort(listed_keys(top, 5, labels.shape[1]))
-        hits = free * frames.contains(listed, frames.keys_of(labels)).sum()
+        hits = free * designs.contains(listed, pair_keys(labels)).sum()
         everywhere = np.full(drawn.size, float(name == MICRO))
         denominator = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
         mine = (drawn > 0) & ((self.in_top > 0) | (everywhere > 0))
@@ -282,7 +283,7 @@ class Strata:
         sizes = self.frame.sizes
         rate = self.relevant / np.maximum(sizes, 1)
         spread = np.where(self.in_top > 0, 1 - truth, truth) * np.sqrt(rate * (1 - rate))
-        drawn = np.maximum(frames.allocate(sizes, spread, budget, 0), 1)
+        drawn = np.maximum(designs.allocate(sizes, spread, budget, 0), 1)
         return float(np.sqrt((sizes**2 * (1 - drawn / sizes) * spread**2 / drawn).sum()) / total)
 
 
@@ -292,10 +293,10 @@ def strata_of(about: Problem, observed: sp.csr_array) -> Strata:
     question = question_of(
         about.top, observed, None, ["P@5", MICRO], "pairs", 1, {"observed": kind}
     )
-    frame = frames.pair_frame(
+    frame = designs.pair_frame(
         question.systems, question.labels, question.p, k=5, observed_free=kind == "free"
     )
-    of_true = frame.stratum_of(frames.keys_of(about.true))
+    of_true = frame.stratum_of(pair_keys(about.true))
     counts = np.bincount(of_true[of_true >= 0], minlength=len(frame.kinds))
     in_top = np.array([float(kind in IN_TOP) for kind in frame.kinds])
     return Strata(question, frame, counts, in_top)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score
 
-from unmask.audit.agreement import agreement, fleiss_kappa
+from unmask.audit.answers import agreement, fleiss_kappa
 
 
 def test_two_annotators_against_scikit_learn() -> None:

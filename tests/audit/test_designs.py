@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import audit, evaluate
-from unmask.audit import designs, frames
+from unmask.audit import designs
 from unmask.audit.designs import PlanOptions, Question, question_of
 from unmask.data.judgements import Design, Sample, Stratum, StratumKind
 from unmask.predictions import TopK
@@ -111,7 +111,7 @@ def test_a_pair_is_worth_what_it_moves_the_metrics_by(
 ) -> None:
     """√(Σ c² q (1 − q)): c 1/(n k) of precision, of recall (1 − R or R)/total."""
     nothing = np.zeros(0, np.int64)
-    frame = frames.PairFrame(
+    frame = designs.PairFrame(
         (2, 4), nothing, nothing, kinds, np.array(sizes), np.array(rates), (), nothing
     )
     lists = ([[0, 1], [3, 0]], [[0, 3], [3, 0]])

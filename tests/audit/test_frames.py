@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from unmask.audit import frames
+from unmask.arrays import pair_keys
+from unmask.audit import designs
 from unmask.data.judgements import StratumKind
 from unmask.predictions import TopK
 
@@ -34,25 +35,25 @@ TOP, LISTED, FAR = StratumKind.TOP, StratumKind.LISTED, StratumKind.FAR
 def test_allocations(
     sizes: Any, importance: Any, budget: int, least: int, counts: list[int]
 ) -> None:
-    made = frames.allocate(np.array(sizes), np.array(importance, float), budget, least)
+    made = designs.allocate(np.array(sizes), np.array(importance, float), budget, least)
     assert made.tolist() == counts
 
 
 def test_chances_of_pairs_that_were_not_observed() -> None:
     """r (1 − p)/(1 − p r), between a thousandth and what a chance of almost 1 leaves."""
     chance = sp.csr_array(np.array([[0.5, 0.2, 0], [1.0, 0, 0.001]]))
-    made = frames._missing(chance, np.array([0.5, 0.75, 0.9]))
+    made = designs._missing(chance, np.array([0.5, 0.75, 0.9]))
     near = (1 - 1e-9) * 0.5 / (1 - 0.5 * (1 - 1e-9))
     expected = [0.25 / 0.75, 0.2 * 0.25 / 0.85, near, 1e-3]
     np.testing.assert_allclose(made, expected, rtol=1e-12)
-    counts = frames._far_counts(np.array([1, 4, 7, 5]), np.array([0.5, 0.25, 1.0]), 3)
+    counts = designs._far_counts(np.array([1, 4, 7, 5]), np.array([0.5, 0.25, 1.0]), 3)
     np.testing.assert_allclose(counts, [0.5 * 1, 3.5 * 3, 1.5 * 1e-3], rtol=1e-12)
 
 
 def test_bins_of_equal_size_keep_equal_rates_together() -> None:
-    assert frames._bins(np.arange(12) / 12).tolist() == [i // 2 for i in range(12)]
-    assert frames._bins(np.array([0.5, 0.1, 0.5, 0.5])).tolist() == [1, 0, 1, 1]
-    assert frames._bins(np.full(5, 0.3)).tolist() == [0] * 5
+    assert designs._bins(np.arange(12) / 12).tolist() == [i // 2 for i in range(12)]
+    assert designs._bins(np.array([0.5, 0.1, 0.5, 0.5])).tolist() == [1, 0, 1, 1]
+    assert designs._bins(np.full(5, 0.3)).tolist() == [0] * 5
 
 
 def test_far_labels_are_cut_where_roots_of_counts_add_up_alike() -> None:
@@ -63,14 +64,14 @@ def test_far_labels_are_cut_where_roots_of_counts_add_up_alike() -> None:
     groups: dict[int, list[int]] = {}
     for label, sum_ in zip(order, total, strict=True):
         groups.setdefault(min(int(10 * sum_ / total[-1]), 9), []).append(label)
-    assert [each.tolist() for each in frames._far_groups(labels)] == [
+    assert [each.tolist() for each in designs._far_groups(labels)] == [
         sorted(groups[key]) for key in sorted(groups)
     ]
-    alike = frames._far_groups(sp.csr_array((3, 20)))
+    alike = designs._far_groups(sp.csr_array((3, 20)))
     assert sorted(int(label) for each in alike for label in each) == list(range(20))
 
 
-FRAME = frames.PairFrame(
+FRAME = designs.PairFrame(
     (4, 3),
     np.array([0, 4, 5, 9]),
     np.array([0, 1, 0, 1]),
@@ -86,7 +87,7 @@ FRAME = frames.PairFrame(
 def test_every_pair_has_its_stratum_or_needs_none() -> None:
     strata = FRAME.stratum_of(np.arange(12)).tolist()
     assert strata == [0, 2, 3, -1, 1, 0, 2, -1, 3, 1, 2, -1]
-    nothing = frames.PairFrame(
+    nothing = designs.PairFrame(
         (2, 2), *(np.zeros(0, np.int64),) * 2, (FAR,), np.array([3]), np.array([0.1]),
         (np.array([0, 1]),), np.array([2]),
     )  # fmt: skip
@@ -99,7 +100,7 @@ def test_draws_are_new_pairs_of_their_strata(
     monkeypatch: pytest.MonkeyPatch, few: int, without: list[int]
 ) -> None:
     """As many as asked for, each once; over seeds every pair that is left comes up."""
-    monkeypatch.setattr(frames, "FEW", few)
+    monkeypatch.setattr(designs, "FEW", few)
     counts = np.array([1, 1, 1, 2 if not without else 1])
     seen: set[int] = set()
     for seed in range(60):
@@ -114,11 +115,11 @@ def test_draws_are_new_pairs_of_their_strata(
 def test_pairs_that_are_drawn_until_enough_are_new_are_as_likely(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frames, "FEW", 0)
+    monkeypatch.setattr(designs, "FEW", 0)
     labels, taken = np.array([0, 2]), np.array([0, 3, 5])
     times = np.zeros(60)
     for seed in range(600):
-        wide = frames.PairFrame((20, 3), taken, taken, (FAR,), taken, taken, (labels,), taken)
+        wide = designs.PairFrame((20, 3), taken, taken, (FAR,), taken, taken, (labels,), taken)
         drawn = wide._draw_far(labels, 3, taken, np.random.default_rng(seed))
         assert drawn.size == 3
         times[drawn] += 1
@@ -134,12 +135,12 @@ def test_rows_are_cut_by_their_predicted_size() -> None:
     rng = np.random.default_rng(0)
     labels = sp.csr_array((rng.random((7, 5)) < 0.4).astype(float))
     top = TopK.from_scores(rng.random((7, 5)), 3)
-    size = np.asarray(frames.listed_chances([top], labels, None).sum(axis=1)).ravel()
-    stratum = frames.row_strata([top], labels, 3)
+    size = np.asarray(designs.listed_chances([top], labels, None).sum(axis=1)).ravel()
+    stratum = designs.row_strata([top], labels, 3)
     order = np.argsort(size, kind="stable")
     assert stratum[order].tolist() == [0, 0, 0, 1, 1, 2, 2]
-    assert frames.keys_of(sp.csr_array(np.array([[0, 1, 0], [1, 0, 1.0]]))).tolist() == [1, 3, 5]
-    assert not frames.contains(np.zeros(0, int), np.arange(3)).any()
+    assert pair_keys(sp.csr_array(np.array([[0, 1, 0], [1, 0, 1.0]]))).tolist() == [1, 3, 5]
+    assert not designs.contains(np.zeros(0, int), np.arange(3)).any()
 
 
 def test_strata_of_pairs_add_up_to_all_pairs() -> None:
@@ -148,7 +149,7 @@ def test_strata_of_pairs_add_up_to_all_pairs() -> None:
     labels = sp.csr_array((rng.random((12, 6)) < 0.3).astype(np.float32))
     tops = [TopK.from_scores(rng.random((12, 6)), 3) for _ in range(2)]
     for free in (True, False):
-        frame = frames.pair_frame(tops, labels, np.full(6, 0.5), k=1, observed_free=free)
+        frame = designs.pair_frame(tops, labels, np.full(6, 0.5), k=1, observed_free=free)
         strata = frame.stratum_of(np.arange(72)).reshape(12, 6)
         sizes = np.zeros(len(frame.kinds), int)
         for row in range(12):

@@ -5,19 +5,25 @@
     table = evaluate(top, labels, metrics=["P@5", "R@5"], audit=judged)
 
 An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
-and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (how samples are
-drawn), `frames` (strata), `expectation` (how precise it will be), `answers` (partial ones, too),
-`sheets` (what a person is shown), `reading` (what comes back), `annotators` (what several people
-said, joined; how far they agree), `folders` (an audit on disk), `progress` and `stopping` (when it
-is enough); the estimates are those of `unmask.metrics.measured`.
+and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (strata, and how
+samples are drawn), `expectation` (how precise it will be), `sheets` (what a person is shown),
+`answers` (what comes back, several people joined, how far they agree), `folders` (an audit on disk)
+and `stopping` (when it is enough); the estimates are those of `unmask.metrics.measured`.
 """
 
-from unmask.audit.agreement import Agreement, PairAgreement
-from unmask.audit.annotators import Answer, Answers, Contradiction
-from unmask.audit.answers import from_pairs, from_rows
+from unmask.audit.answers import (
+    Agreement,
+    Answer,
+    Answers,
+    Contradiction,
+    PairAgreement,
+    from_pairs,
+    from_rows,
+    read,
+)
+from unmask.audit.designs import data_fingerprint
 from unmask.audit.expectation import Expected
 from unmask.audit.folders import AuditFolder, add_answers, read_folder, write_folder
-from unmask.audit.frames import data_fingerprint
 from unmask.audit.planning import (
     AuditPlan,
     Wave,
@@ -26,8 +32,6 @@ from unmask.audit.planning import (
     read_plan,
     write_plan,
 )
-from unmask.audit.progress import Reached, reached
-from unmask.audit.reading import read
 from unmask.audit.sheets import (
     FORMATS,
     Question,
@@ -37,7 +41,7 @@ from unmask.audit.sheets import (
     sheet,
     write_sheet,
 )
-from unmask.audit.stopping import ConfidenceSequence, Elusion, elusion, sequence
+from unmask.audit.stopping import ConfidenceSequence, Elusion, Reached, elusion, reached, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics.measured import LabelEstimates, SpuriousRate, label_estimates, spurious
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from unmask._messages import function
 from unmask._typing import PathLike, Record
-from unmask.audit.annotators import Answers
+from unmask.audit.answers import Answers
 from unmask.audit.planning import AuditPlan
 from unmask.audit.sheets import Sheet, plan_key
 from unmask.data.reading import names_beside

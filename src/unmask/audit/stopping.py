@@ -1,4 +1,4 @@
-"""When to stop: intervals that hold at every look, and what nobody predicted.
+"""When to stop: precision so far, intervals that hold at every look, and what nobody predicted.
 
 Looking at an ordinary 95 % interval after every judgement, and stopping when it looks good, finds
 a false effect in a third of all audits. A confidence sequence covers the truth at *all* looks
@@ -14,11 +14,17 @@ covariates of `metrics.measured`. Bets are λ = √(2 ln(2/α) / (m σ̂²)), tu
 never more than ¾ of what could be lost.
 
 Waudby-Smith & Ramdas, *Estimating means of bounded random variables by betting*, JRSS B 2024.
+
+`reached` shows how precise an audit has become: its estimates after part of the answers, and after
+all. Units stand in random order, so the first of them are an audit of their own. Those intervals
+are for a number of units fixed beforehand: they show how precision grows, and are no rule for
+stopping.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,9 +33,11 @@ from scipy.stats import t as student
 from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.arrays import TopK, checks, entry_rows, values_at
+from unmask.audit.answers import Answers
+from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
 from unmask.metrics.measured.context import Audit, Columns, CovariatesLike
-from unmask.metrics.measured.estimates import at_extremes
+from unmask.metrics.measured.estimates import at_extremes, estimates_of
 from unmask.metrics.measured.rows import place_weights, refuse_uncovered
 from unmask.metrics.measured.sampling import (
     RowSample,
@@ -44,6 +52,9 @@ from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
 GRID = 2000
 TRUNCATION = 0.75
 REFIT, FIRST_FIT = 20, 30
+LOOKS = 8
+LEAST = 5
+"""Fewer judged units than this give no interval worth showing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,3 +432,99 @@ def _eluding_rows(about: Audit, top: TopK, k: int) -> tuple[float, float]:
     reach = float(student.ppf(about.confidence, max(rows.rows.size - sizes.size, 1))) * error
     n = float(sizes.sum())
     return n * float(made.means[0]), n * (float(made.means[0]) + reach)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A measured metric after some of the answers.
+
+    Parameters
+    ----------
+    metric : str
+    judged : int
+        Rows or pairs judged.
+    value, low, high : float
+        The estimate and its interval.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> path[-1].metric, path[-1].judged, path[-1].low <= path[-1].value <= path[-1].high
+    ('P@1', 40, True)
+    """
+
+    metric: str
+    judged: int
+    value: float
+    low: float
+    high: float
+
+
+@named_options
+def reached(
+    plan: AuditPlan,
+    answers: Answers,
+    top: TopK,
+    labels: LabelsLike,
+    metrics: Sequence[str],
+    *,
+    looks: int = LOOKS,
+    confidence: float = 0.95,
+) -> tuple[Reached, ...]:
+    """Measured metrics after more and more of the answers, in the order of the plan.
+
+    Parameters
+    ----------
+    plan : AuditPlan
+    answers : Answers
+        To its questions.
+    top : TopK
+        Predictions.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    metrics : sequence of str
+        What is measured.
+    looks : int, default 8
+        How many times; the last one has all answers.
+    confidence : float, default 0.95
+        Of the intervals.
+
+    Returns
+    -------
+    tuple of Reached
+        By number of judged units; looks at too few units are left out.
+
+    Raises
+    ------
+    ValueError
+        If a metric does not exist or was not planned for, or data and plan do not fit.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> [each.judged for each in path]
+    [5, 10, 15, 20, 25, 30, 35, 40]
+    """
+    about: Audit | None = None
+    path: dict[tuple[str, int], Reached] = {}
+    for first in np.unique(np.linspace(0, len(plan), looks + 1)[1:].astype(int)).tolist():
+        try:
+            judged = answers.judgements(plan, first=first)
+        except ValueError:  # too few
+            continue
+        if judged.n_judged < min(LEAST, len(plan)):
+            continue
+        if about is None:
+            about = Audit.checked(judged, labels, confidence, asked=metrics)
+        size = judged.n_judged
+        for each in estimates_of(about.with_judged(judged), top):
+            path[each.metric, size] = Reached(each.metric, size, each.value, *each.interval)
+    return tuple(path.values())
