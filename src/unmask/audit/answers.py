@@ -47,7 +47,7 @@ from unmask.data.judgements import Judgements
 from unmask.files import contents, fields, read_json
 
 COMPLETE, BEGUN = "complete", "begun"
-"""Of rows: all labels are named; some are, and perhaps not all."""
+"""Answers about rows: all labels are named; some are, and perhaps not all."""
 DECIDED = ("yes", "no", COMPLETE)
 """Answers that decide; unsure does not, and skip means later."""
 OF_ROWS = (COMPLETE, BEGUN, "unsure", "skip")
@@ -67,7 +67,7 @@ def from_rows(
     unsure: ArrayLike | None = None,
     unlisted: LabelsLike | None = None,
 ) -> Judgements:
-    """Judgements from the complete labels of the planned rows.
+    """Make judgements of the complete labels of the planned rows.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def from_pairs(
     *,
     undecided: ArrayLike | None = None,
 ) -> Judgements:
-    """Judgements from one answer per planned pair.
+    """Make judgements of one answer per planned pair.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class PairAgreement:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What several annotators agree on.
+    """The agreement of several annotators.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class Agreement:
 
 
 def pair_agreement(annotators: tuple[str, str], counts: ArrayLike) -> PairAgreement:
-    """Agreement of two annotators from their table of answers.
+    """Compute the agreement of two annotators from their table of answers.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def pair_agreement(annotators: tuple[str, str], counts: ArrayLike) -> PairAgreem
 
 
 def fleiss_kappa(counts: ArrayLike) -> float:
-    """Fleiss' kappa.
+    """Compute Fleiss' kappa.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def _kappa(same: float, chance: float) -> float:
 
 
 def agreement(answers: Mapping[str, Mapping[int, bool]]) -> Agreement:
-    """Agreement of annotators who decided items.
+    """Compute the agreement of annotators who decided items.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def agreement(answers: Mapping[str, Mapping[int, bool]]) -> Agreement:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one person said to one question.
+    """The answer of one person to one question.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Answers:
-    """What people said about the questions of a sheet.
+    """The answers of several people to the questions of a sheet.
 
     Parameters
     ----------
@@ -489,14 +489,14 @@ class Answers:
         return {plain(name): listed + i for i, name in enumerate(self.names[listed:])}
 
     def counts(self) -> dict[str, int]:
-        """Questions asked, judged, only unsure, only skipped, begun, split, and open."""
+        """Count questions asked, judged, only unsure, only skipped, begun, split, and open."""
         joined = self._joined()
         tally = Counter(joined.get(i, "open") for i in range(len(self.sheet.questions)))
         names = ("judged", "unsure", "skip", "begun", "split", "open")
         return {"asked": len(self.sheet.questions), **{name: tally[name] for name in names}}
 
     def _joined(self) -> dict[int, str]:
-        """The state of every question that somebody answered."""
+        """Return the state of every question that somebody answered."""
         states: dict[int, str] = {}
         for position in {p for said in self.by_annotator.values() for p in said}:
             words = [said[position].word for said in self.by_annotator.values() if position in said]
@@ -508,7 +508,7 @@ class Answers:
         return states
 
     def _decided(self, position: int) -> dict[str, frozenset[int]]:
-        """By annotator who decided a question, the labels that apply."""
+        """Return the labels that apply by annotator who decided a question."""
         label = self.sheet.questions[position].label
         decided = {}
         for name, said in self.by_annotator.items():
@@ -519,11 +519,11 @@ class Answers:
         return decided
 
     def _named(self, answer: Answer) -> tuple[int, ...]:
-        """The numbers of all labels of an answer."""
+        """Return the numbers of all labels of an answer."""
         return answer.labels + tuple(self._added[plain(each)] for each in answer.others)
 
     def _votes(self, position: int) -> tuple[frozenset[int], frozenset[int]]:
-        """The labels that apply, by the adjudicator or by most, and those that are undecided."""
+        """Return labels that apply, by the adjudicator or by most, and those that are undecided."""
         decided = self._decided(position)
         if self.adjudicator in decided:
             return decided[self.adjudicator], frozenset()
@@ -536,18 +536,18 @@ class Answers:
         return most, frozenset(label for label in votes if 2 * votes[label] == len(decided))
 
     def _decision(self, position: int) -> frozenset[int] | None:
-        """The labels that apply; None if nobody decided, or any label is undecided."""
+        """Return the labels that apply; None if nobody decided, or any label is undecided."""
         most, undecided = self._votes(position)
         return None if undecided or not self._decided(position) else most
 
     def decisions(self) -> dict[int, frozenset[int]]:
-        """Of every question that is decided, by position, the labels that apply."""
+        """Return the labels that apply to every decided question, by its position."""
         positions = sorted({p for said in self.by_annotator.values() for p in said})
         decided = ((position, self._decision(position)) for position in positions)
         return {position: labels for position, labels in decided if labels is not None}
 
     def judgements(self, plan: AuditPlan, *, first: int | None = None) -> Judgements:
-        """The joined answers as judgements, for `evaluate(…, audit=…)`.
+        """Join the answers into judgements, for `evaluate(…, audit=…)`.
 
         Parameters
         ----------
@@ -595,7 +595,7 @@ class Answers:
         )  # fmt: skip
 
     def agreement(self) -> Agreement:
-        """How far annotators agree, on pairs of a row and a label that they decided.
+        """Return the agreement of annotators on pairs of a row and a label that they decided.
 
         Returns
         -------
@@ -617,7 +617,7 @@ class Answers:
         return agreement({name: decided for name, decided in items.items() if decided})
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """Questions that people decided differently, in the order of the sheet."""
+        """Return the questions that people decided differently, in the order of the sheet."""
         listed = []
         for position, question in enumerate(self.sheet.questions):
             decided = self._decided(position)
@@ -644,7 +644,7 @@ class Answers:
         )
 
     def to_dict(self) -> Record:
-        """Plain values for JSON, labels by number and others by name; `from_dict` inverts it."""
+        """Return plain values for JSON, labels by number, others by name; `from_dict` inverts."""
         return {
             "key": self.sheet.key,
             "annotators": {
@@ -658,7 +658,7 @@ class Answers:
 
     @classmethod
     def from_dict(cls, sheet: Sheet, stored: Mapping[str, Any]) -> Answers:
-        """The answers that `to_dict` made a dict of.
+        """Make answers of what `to_dict` returned.
 
         Raises
         ------
@@ -679,7 +679,7 @@ class Answers:
         return cls(sheet, by_annotator)
 
     def updated(self, newer: Answers) -> tuple[Answers, int]:
-        """With newer answers put over these, and how many of them changed one.
+        """Put newer answers over these, and count those that changed one.
 
         Parameters
         ----------
@@ -700,7 +700,7 @@ class Answers:
 
 
 def _stored(sheet: Sheet, said: Mapping[str, Any], asked: str) -> Answer:
-    """A stored answer: its word, and of rows the labels: numbers, or a person's own words."""
+    """Return a stored answer: its word, and labels of rows by number or in a person's words."""
     entry = said[asked]
     word, *labels = entry if isinstance(entry, list) and entry else (None,)
     allowed = WORDS if sheet.unit == "pairs" else OF_ROWS
@@ -716,7 +716,7 @@ def _stored(sheet: Sheet, said: Mapping[str, Any], asked: str) -> Answer:
 
 
 def _indicator(named: Sequence[frozenset[int]], width: int) -> sp.csr_array:
-    """A row per unit, 1 at the labels that are named."""
+    """Return a row per unit, 1 at the labels that are named."""
     starts = np.concatenate([[0], np.cumsum([len(own) for own in named])])
     columns = np.array([label for own in named for label in sorted(own)], dtype=np.int64)
     ones = np.ones(columns.size, dtype=np.float32)
@@ -724,7 +724,7 @@ def _indicator(named: Sequence[frozenset[int]], width: int) -> sp.csr_array:
 
 
 def plain(name: str) -> str:
-    """A label in a person's words, without differences of capitals and spaces.
+    """Return a label in a person's words, without differences of capitals and spaces.
 
     >>> plain(" Wild  Cat") == plain("wild cat")
     True
@@ -737,7 +737,7 @@ def plain(name: str) -> str:
 
 @named_options
 def read(sheet: Sheet, *paths: PathLike, adjudicator: str = "") -> Answers:
-    """Answers from files.
+    """Read answers from files.
 
     Parameters
     ----------
@@ -803,7 +803,7 @@ class _Entry:
 
 
 class _Reader:
-    """From the fields of an entry to annotator, question and answer."""
+    """Read annotator, question and answer from the fields of an entry."""
 
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
@@ -826,7 +826,7 @@ class _Reader:
         return name, position, self._row(entry)
 
     def _check_name(self, entry: _Entry, field: str, name: str) -> None:
-        """A sheet whose lines were mixed up has names that do not belong to their questions."""
+        """Refuse a sheet whose lines were mixed up: its names do not belong to their questions."""
         value = entry.fields.get(field)
         forms = {name, harmless(name), printable(name), str(harmless(name)).strip()}
         if isinstance(value, str | int) and str(value) not in forms:
@@ -837,7 +837,7 @@ class _Reader:
             )
 
     def _check_names(self, entry: _Entry, numbers: list[int]) -> None:
-        """The page saves names beside numbers; both must mean the same labels."""
+        """Return the page saves names beside numbers; both must mean the same labels."""
         names = entry.fields.get("names")
         if names is None:
             return
@@ -866,7 +866,7 @@ class _Reader:
         return Answer({"yes": COMPLETE, "no": BEGUN}.get(said, said), labels, others)
 
     def _others(self, entry: _Entry) -> tuple[str, ...]:
-        """Labels in the person's own words; none of them may be in the list."""
+        """Return labels in the person's own words; none of them may be in the list."""
         value = entry.fields.get("others")
         tokens = value.split(SEPARATOR) if isinstance(value, str) else value or []
         if not isinstance(tokens, list) or not all(isinstance(each, str) for each in tokens):
@@ -893,7 +893,7 @@ class _Reader:
         return tuple(sorted(numbers))
 
     def _label(self, entry: _Entry, token: object) -> int:
-        """A label by number (12, #12) or by name."""
+        """Return a label by number (12, #12) or by name."""
         count = len(self.sheet.label_names)
         if isinstance(token, str):
             text = token.strip()
@@ -919,7 +919,7 @@ _SYNONYMS = {word: word for word in (*WORDS, COMPLETE)} | {
 
 
 def _several(text: str) -> bool:
-    """Whether a text looks like several labels."""
+    """Return whether a text looks like several labels."""
     return any(mark in text for mark in ";,\t ")
 
 
@@ -929,7 +929,7 @@ def _shown(token: object) -> str:
 
 
 def _entries(path: Path, sheet: Sheet) -> Iterator[_Entry]:
-    """The answers in a file, whatever its format; lines that are not filled in are left out."""
+    """Return the answers in a file of any format, without lines that are not filled in."""
     text = contents(path).decode("utf-8-sig", "replace").lstrip()
     if text[:1] == "[" or (text[:1] == "{" and path.suffix.lower() != ".jsonl"):
         entries = _json_entries(path, read_json(path, text.encode()), sheet)
@@ -965,7 +965,7 @@ def _csv_entries(path: Path, text: str) -> Iterator[_Entry]:
 
 
 def _dialect(text: str) -> type[csv.Dialect]:
-    """Comma, or what spreadsheets of other countries put in its place."""
+    """Return the separator: a comma, or what spreadsheets of other countries use."""
     first = text.partition("\n")[0]
 
     class Cells(csv.excel):
@@ -1013,7 +1013,7 @@ def _json_entries(path: Path, content: object, sheet: Sheet) -> Iterator[_Entry]
 
 
 def _choice(value: object) -> object:
-    """A field of Label Studio's short export: text, or choices."""
+    """Return a field of Label Studio's short export: text, or choices."""
     return value.get("choices") if isinstance(value, dict) else value
 
 
@@ -1027,8 +1027,8 @@ def _label_studio(place: str, task: Mapping[str, Any]) -> Iterator[_Entry]:
         fields["annotator"] = _person(record.get("completed_by"))
         for result in record.get("result") or []:
             value = _object(f"{place}, result", result)
-            given = _object(f"{place}, value", value.get("value", {}))
-            chosen = given.get("choices") or given.get("text") or []
+            content = _object(f"{place}, value", value.get("value", {}))
+            chosen = content.get("choices") or content.get("text") or []
             single = value.get("from_name") not in ("labels", "others")
             fields[str(value.get("from_name"))] = (chosen or [None])[0] if single else chosen
         if record.get("was_cancelled"):
@@ -1043,7 +1043,7 @@ def _person(completed_by: object) -> str:
 
 
 def _argilla(place: str, record: Mapping[str, Any]) -> Iterator[_Entry]:
-    """One entry per person who responded; drafts and discarded responses are no answers."""
+    """Return one entry per person who responded; drafts and discarded responses are no answers."""
     asked = _object(f"{place}, fields", record.get("fields") or {})
     by_person: dict[str, dict[str, Any]] = {}
     for name, responses in _object(f"{place}, responses", record["responses"]).items():

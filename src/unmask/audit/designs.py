@@ -49,7 +49,7 @@ from unmask.propensity import calibration, jain
 FEW = 1 << 14  # so many pairs are listed rather than drawn until enough are new
 FAR_GROUPS, SCORE_BINS = 10, 6
 UNSEEN = 0.5
-"""How many rows more than observed a label is supposed to have far from all lists: a label that
+"""Rows more than observed that a label is supposed to have far from all lists: a label that
 nobody recorded may be missing as well."""
 HEAD, TAIL, LEAST_TAIL = 50, 0.3, 0.2
 WIDTH = 100
@@ -58,14 +58,14 @@ LEAST_ROWS = 5
 """Without metrics, pairs within fewer rows than this are not planned."""
 LEAST_PAIRS = 5
 SPURIOUS_WORTH = 0.25
-"""What an error of the spurious rate weighs where observed pairs are sampled; metrics weigh 1."""
+"""Weight of an error of the spurious rate where observed pairs are sampled; metrics weigh 1."""
 ROW_STRATA = 4
 
 System: TypeAlias = "TopK | LabelSets | ScoresLike"
 Predictions: TypeAlias = "System | Mapping[str, System]"
 """One system, or several by name: top-k lists, predicted sets or score matrices."""
 OF_SETS = {"rows": ("sample-P", "sample-R", "sample-F1"), "pairs": MICRO}
-"""What is measured of predicted sets if nothing is said."""
+"""Metrics of predicted sets that are measured by default."""
 
 
 # --- strata
@@ -99,7 +99,7 @@ class PairFrame:
     not_far: Ints
 
     def stratum_of(self, keys: Ints) -> Ints:
-        """The stratum of pairs by key; −1 for those that need no judging."""
+        """Return the stratum of pairs by key; −1 for those that need no judging."""
         place = np.minimum(np.searchsorted(self.keys, keys), max(self.keys.size - 1, 0))
         made = np.full(keys.size, -1, dtype=np.int64)
         if self.keys.size:
@@ -111,7 +111,7 @@ class PairFrame:
         return np.where(is_far, of_label[keys % self.shape[1]], made)
 
     def draw(self, counts: Ints, without: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """`counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
+        """Draw `counts[h]` pairs of every stratum, none of them in `without`: keys and strata."""
         first_far = len(self.kinds) - len(self.far_labels)
         without = np.sort(without)
         taken = np.union1d(self.not_far, without) if without.size else self.not_far
@@ -131,7 +131,7 @@ class PairFrame:
         return np.concatenate(keys)[order], np.concatenate(strata)[order]
 
     def _draw_far(self, labels: Ints, count: int, taken: Ints, rng: np.random.Generator) -> Ints:
-        """By listing what there is, or by drawing until enough are new."""
+        """Draw by listing what there is, or until enough are new."""
         n, width = self.shape
         if n * labels.size <= 8 * count or n * labels.size <= FEW:
             everything = (np.arange(n)[:, None] * width + labels).ravel()
@@ -147,7 +147,7 @@ class PairFrame:
 
 
 def contains(ordered: Ints, keys: Ints) -> Bools:
-    """Which of the keys are in a rising array.
+    """Return which of the keys are in a rising array.
 
     >>> contains(np.array([2, 5, 7]), np.array([5, 6, 9]))
     array([ True, False, False])
@@ -166,7 +166,7 @@ def pair_frame(
     k: int,
     observed_free: bool,
 ) -> PairFrame:
-    """All pairs that could be judged, in strata.
+    """Cut all pairs that could be judged into strata.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _assembled(
     not_far: Ints,
     far_counts: Floats,
 ) -> PairFrame:
-    """The frame of listed parts and of what is far, where `far_counts` labels may be missing."""
+    """Return the frame of listed parts and of far pairs, of which `far_counts` may be missing."""
     n, width = labels.shape
     kinds: list[StratumKind] = []
     keys, stratum, rates = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
@@ -248,7 +248,7 @@ def _assembled(
 
 
 def listed_chances(systems: Sequence[TopK], labels: sp.csr_array, p: Floats | None) -> sp.csr_array:
-    """The chance of every listed pair to be true, the largest of any system."""
+    """Return the chance of every listed pair to be true, the largest of any system."""
     largest = calibration.chances(systems[0], labels, p)
     for top in systems[1:]:
         largest = sp.csr_array(largest.maximum(calibration.chances(top, labels, p)))
@@ -257,7 +257,7 @@ def listed_chances(systems: Sequence[TopK], labels: sp.csr_array, p: Floats | No
 
 
 def row_strata(systems: Sequence[TopK], labels: sp.csr_array, count: int) -> Ints:
-    """The stratum of every row, by its predicted size: `count` parts of equal size."""
+    """Return the stratum of every row, by its predicted size: `count` parts of equal size."""
     predicted = np.asarray(listed_chances(systems, labels, None).sum(axis=1)).ravel()
     order = np.argsort(predicted, kind="stable")
     stratum = np.empty(order.size, dtype=np.int64)
@@ -266,7 +266,7 @@ def row_strata(systems: Sequence[TopK], labels: sp.csr_array, count: int) -> Int
 
 
 def data_fingerprint(systems: Sequence[TopK], labels: LabelsLike) -> str:
-    """What tells labels and predictions from others; a plan keeps that of its own.
+    """Return a text that tells labels and predictions from others; a plan keeps its own.
 
     Parameters
     ----------
@@ -297,13 +297,13 @@ def data_fingerprint(systems: Sequence[TopK], labels: LabelsLike) -> str:
 
 
 def labels_fingerprint(labels: sp.csr_array) -> str:
-    """A short text that is the same for the same observed labels."""
+    """Return a short text that is the same for the same observed labels."""
     keys = np.ascontiguousarray(pair_keys(labels), dtype="<i8")
     return hashlib.sha256(f"{labels.shape}".encode() + keys.tobytes()).hexdigest()[:16]
 
 
 def allocate(sizes: Ints, importance: Floats, budget: int, least: int) -> Ints:
-    """How many to draw of every stratum: Neyman's rule, none above its size.
+    """Return how many to draw of every stratum: Neyman's rule, none above its size.
 
     Proportional to size × importance, with at least `least` of every stratum that matters.
 
@@ -331,26 +331,26 @@ def allocate(sizes: Ints, importance: Floats, budget: int, least: int) -> Ints:
 
 
 def _missing(chance: sp.csr_array, p: Floats) -> Floats:
-    """P(relevant | unobserved) of listed pairs: r (1 − p) / (1 − p r)."""
+    """Return P(relevant | unobserved) of listed pairs: r (1 − p) / (1 − p r)."""
     own = p[chance.indices]
     r = np.minimum(chance.data, 1 - 1e-9)
     return np.asarray(np.maximum(r * (1 - own) / (1 - own * r), calibration.LEAST))
 
 
 def _far_counts(unlisted: Ints, p: Floats, width: int) -> Floats:
-    """How many far labels may be missing, by label: (1 − p)/p for an observed one, and a few."""
+    """Return how many far labels may be missing: (1 − p)/p for an observed one, and a few."""
     counts = np.bincount(unlisted % width, minlength=width) + UNSEEN
     return np.asarray(counts * np.maximum(1 - p, calibration.LEAST) / p)
 
 
 def _bins(rate: Floats) -> Ints:
-    """Bins of equal size by rising rate, equal rates together."""
+    """Return bins of equal size by rising rate, equal rates together."""
     edges = np.unique(np.quantile(rate, np.linspace(0, 1, SCORE_BINS + 1)[1:-1]))
     return np.unique(np.searchsorted(edges, rate, side="left"), return_inverse=True)[1]
 
 
 def _far_groups(labels: sp.csr_array) -> list[Ints]:
-    """Labels by how often they are observed, cut where the roots of their counts add up alike.
+    """Group labels by how often they are observed, where roots of their counts add up alike.
 
     (Dalenius & Hodges: the rule that makes the variance of a stratified total least.)
     """
@@ -378,12 +378,12 @@ class PlanOptions(TypedDict, total=False):
     strata: int
     """Strata of rows: 4 for the stratified design, else 1."""
     expect: bool
-    """Whether to say which intervals to expect (True), which takes a moment on much data."""
+    """True: say which intervals to expect, which takes a moment on much data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What a plan is made from, checked."""
+    """The checked material of a plan."""
 
     systems: tuple[TopK, ...]
     labels: sp.csr_array
@@ -394,12 +394,12 @@ class Question:
 
     @property
     def design(self) -> Design:
-        """How units are drawn."""
+        """The design by which units are drawn."""
         return Design(self.options["design"])
 
     @property
     def fingerprint(self) -> str:
-        """Of labels and predictions."""
+        """The fingerprint of labels and predictions."""
         return data_fingerprint(self.systems, self.labels)
 
 
@@ -412,7 +412,7 @@ def question_of(
     budget: int,
     options: PlanOptions,
 ) -> Question:
-    """What a plan is made from, checked, with every open choice made.
+    """Check the material of a plan, and make every open choice.
 
     Parameters
     ----------
@@ -457,7 +457,7 @@ def question_of(
 
 
 def _guess(observed: sp.csr_array) -> Floats:
-    """Jain's propensities, by which rare labels are missing more; ½ where rows are too few."""
+    """Return Jain's propensities (rare labels are missing more); ½ where rows are too few."""
     n, width = observed.shape
     return np.asarray(jain(observed), dtype=np.float64) if n >= 3 else np.full(width, 0.5)
 
@@ -483,7 +483,7 @@ def _listed(top: System, labels: sp.csr_array, asked: list[tuple[str, int | None
 
 
 def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) -> PlanOptions:
-    """All choices, the open ones filled in; refused where they contradict each other.
+    """Fill in the open choices; refused where choices contradict each other.
 
     Parameters
     ----------
@@ -529,7 +529,7 @@ def checked_options(options: PlanOptions, unit: str, metrics: list[str] | None) 
 
 
 def draw(question: Question, budget: int, before: Sample | None, seed: int) -> Sample:
-    """A sample with `budget` more units than the one before.
+    """Draw a sample with `budget` more units than the one before.
 
     Parameters
     ----------
@@ -563,7 +563,7 @@ def draw(question: Question, budget: int, before: Sample | None, seed: int) -> S
 def _draw_rows(
     question: Question, count: int, before: Sample | None, rng: np.random.Generator
 ) -> Sample:
-    """`count` further rows, proportionally from every stratum, in random order."""
+    """Draw `count` further rows, proportionally from every stratum, in random order."""
     parts = question.options["strata"]
     n = question.labels.shape[0]
     of_row = np.zeros(n, dtype=np.int64)
@@ -592,7 +592,7 @@ def _draw_rows(
 def _draw_pairs(
     question: Question, budget: int, before: Sample | None, rng: np.random.Generator
 ) -> Sample:
-    """Pairs of every stratum by Neyman's rule."""
+    """Draw pairs of every stratum by Neyman's rule."""
     free = question.options["observed"] == "free"
     frame = pair_frame(
         question.systems, question.labels, question.p, k=question.k, observed_free=free
@@ -623,7 +623,7 @@ def _draw_pairs(
 
 
 def allocation(question: Question, frame: PairFrame, budget: int) -> Ints:
-    """How many pairs of every stratum are judged, by Neyman's rule with the guessed rates.
+    """Return how many pairs of every stratum are judged, by Neyman's rule with guessed rates.
 
     Parameters
     ----------
@@ -641,7 +641,7 @@ def allocation(question: Question, frame: PairFrame, budget: int) -> Ints:
 
 
 def _importance(question: Question, frame: PairFrame) -> Floats:
-    """√(Σ over metrics of c² q (1 − q)) per stratum, c what one pair moves the metric by."""
+    """Return √(Σ over metrics of c² q (1 − q)) of strata, c what one pair moves the metric by."""
     n = frame.shape[0]
     in_top = np.array([kind in IN_TOP for kind in frame.kinds], dtype=bool)
     expected = frame.sizes * frame.rates
@@ -685,7 +685,7 @@ def nothing_left(question: Question) -> str:
 def _draw_two_phase(
     question: Question, budget: int, before: Sample | None, rng: np.random.Generator
 ) -> Sample:
-    """Further rows, and in each its head and a share of its tail, rows one after the other."""
+    """Draw further rows, and in each its head and a share of its tail, row after row."""
     cost = _row_cost(question.systems, question.labels, question.options)
     count = int(budget / cost)
     if count < 2:
@@ -715,7 +715,7 @@ def _draw_two_phase(
 
 
 def _pairs_of_row(question: Question, row: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
-    """Labels of a chosen row that are judged, in random order, and their probabilities."""
+    """Draw the labels of a chosen row that are judged, with their probabilities."""
     width = question.labels.shape[1]
     chance = np.full(width, question.options["tail"])
     if width <= question.options["head"]:
@@ -731,7 +731,7 @@ def _pairs_of_row(question: Question, row: int, rng: np.random.Generator) -> tup
 
 
 def _row_cost(systems: Sequence[TopK], labels: sp.csr_array, options: PlanOptions) -> float:
-    """Pairs that a chosen row costs in the mean."""
+    """Return the mean number of pairs that a chosen row costs."""
     n, width = labels.shape
     if width <= options["head"]:
         judged = float(width)

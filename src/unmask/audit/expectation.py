@@ -1,4 +1,4 @@
-"""What interval to expect: audits are carried out on labels that could be the true ones.
+"""Expected intervals: audits are carried out on labels that could be the true ones.
 
 Unobserved pairs become relevant by chance, each with the rate of its stratum (`designs`): that of
 observed labels at its score, or what propensities leave missing. The design then draws from them,
@@ -27,7 +27,7 @@ from unmask.metrics.measured.estimates import estimates_of
 
 SEED = 20_000
 GUESSES = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-"""What the propensities are multiplied by, one audit each; at first nothing is missing.
+"""Factors of the propensities, one audit each; at first nothing is missing.
 
 They lie so close that shares near one half, which are the hardest to measure, are among them.
 """
@@ -63,7 +63,7 @@ class Expected:
 
 
 def expected(question: Question, budget: int) -> tuple[Expected, ...]:
-    """Half-widths for the first system of a question.
+    """Return half-widths for the first system of a question.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def expected(question: Question, budget: int) -> tuple[Expected, ...]:
 
 
 def plausible_truth(question: Question, seed: int = SEED) -> sp.csr_array:
-    """Labels that could be the true ones: the observed, and unobserved ones by chance.
+    """Draw labels that could be the true ones: the observed, and unobserved ones by chance.
 
     Rows miss more or fewer: their chances are multiplied by exponential numbers of mean 1.
     """

@@ -94,7 +94,7 @@ class ConfidenceSequence:
         at_least: float | None = None,
         below: float | None = None,
     ) -> int | None:
-        """After how many rows the audit could stop; None if it must go on.
+        """Return after how many rows the audit could stop; None if it must go on.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ def sequence(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> ConfidenceSequence:
-    """Intervals of a metric after every judged row, valid at every look.
+    """Compute intervals of a metric after every judged row, valid at every look.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def betting(
     planned: int | None = None,
     confidence: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """The ends of a confidence sequence for the mean of n values in [0, 1].
+    """Compute the ends of a confidence sequence for the mean of n values in [0, 1].
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def betting(
 
 
 def _hull(means: Floats, alive: Bools, low: float, high: float) -> tuple[float, float]:
-    """The means that are left, a step of the grid wider, within the interval so far."""
+    """Return the means that are left, a step of the grid wider, within the interval so far."""
     index = np.flatnonzero(alive)
     if not index.size:
         return low, high
@@ -293,7 +293,7 @@ def _hull(means: Floats, alive: Bools, low: float, high: float) -> tuple[float, 
 
 @dataclass(frozen=True)
 class Elusion:
-    """How many of the pairs that nobody predicted are relevant.
+    """The number of relevant pairs that nobody predicted.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ class Elusion:
 
     @property
     def sentence(self) -> str:
-        """In English."""
+        """The finding in English."""
         beyond = (
             "" if self.vocabulary == "stated"
             else " Labels that nobody recorded or predicted in any row are not among them."
@@ -346,7 +346,7 @@ class Elusion:
 def elusion(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> Elusion:
-    """How many relevant labels elude both the observed labels and the first k predictions.
+    """Estimate how many relevant labels elude the observed labels and the first k predictions.
 
     Parameters
     ----------
@@ -475,7 +475,7 @@ def reached(
     looks: int = LOOKS,
     confidence: float = 0.95,
 ) -> tuple[Reached, ...]:
-    """Measured metrics after more and more of the answers, in the order of the plan.
+    """Measure metrics after more and more of the answers, in the order of the plan.
 
     Parameters
     ----------

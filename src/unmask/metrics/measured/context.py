@@ -166,7 +166,7 @@ class System:
         return self._kept["first", name], *self._kept[k]
 
     def _of_first(self, k: int) -> tuple[Column, ...]:
-        """The six covariates that depend on the cut-off alone."""
+        """Return the six covariates that depend on the cut-off alone."""
         rate = self.places.rate()
         sums, (first, first_count, later, later_count) = audits.row_sums(
             self.places.described, self.top.scores, k, rate
@@ -197,7 +197,7 @@ class System:
 
 
 def _means(sums: Floats, counts: Floats, overall: float) -> Floats:
-    """Sums over counts; of a row that has none, the mean of all."""
+    """Return sums over counts; of a row that has none, the mean of all."""
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)
 
 
@@ -261,7 +261,7 @@ class Audit:
 
     @property
     def by_rows(self) -> bool:
-        """Whether rows were chosen, not pairs over all rows."""
+        """True where rows were chosen, not pairs over all rows."""
         return self.judged.sample.design is not Design.PAIRS
 
     @cached_property
@@ -327,7 +327,7 @@ class PairColumns:
 
     @property
     def count(self) -> int:
-        """How many covariates there are."""
+        """The number of covariates."""
         return int(self.of_rows.shape[1]) + len(self.of_pairs)
 
     @property
@@ -381,7 +381,7 @@ def _is_of_pairs(values: MatrixLike, shape: tuple[int, int]) -> bool:
 
 
 def _columns(values: MatrixLike, top: TopK, shape: tuple[int, int], k: int) -> Floats:
-    """Numbers of rows as they are; of pairs those of the first k, of all, and their ratio."""
+    """Return numbers of rows as they are; of pairs sums of the first k, of all, and the ratio."""
     if not _is_of_pairs(values, shape):
         return _row_columns(values, shape)
     matrix, pairs = _pair_matrix(values, shape), top.pairs(k)

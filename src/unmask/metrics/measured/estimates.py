@@ -97,7 +97,7 @@ def measure(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> list[Estimate]:
-    """Every metric from the judgements.
+    """Measure every metric from the judgements.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def measure_differences(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> dict[str, list[Estimate]]:
-    """How much better every system is than the first one, from the judgements.
+    """Measure by how much every system is better than the first one.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def differences_of(about: Audit, systems: Mapping[str, Predictions]) -> dict[str
 
 
 def difference_p_value(made: Estimate) -> float:
-    """Of Student's t, two-sided; nan without a number."""
+    """Return the two-sided p-value of Student's t; nan without a number."""
     if math.isnan(made.value):
         return NONE
     if not made.standard_error > 0:
@@ -241,7 +241,7 @@ def at_extremes(about: Audit, top: TopK, name: str) -> tuple[Audit, Audit]:
 
 
 def _extremes(about: Audit, name: str, terms: list[Term]) -> tuple[Audit, Audit]:
-    """The audit with undecided answers at either end; see `rows`."""
+    """Return the audit with undecided answers at either end; see `rows`."""
     metric, k, cut = _cut(about, name, terms)
     worth = "DCG" if metric in ("DCG", "nDCG") else "P"
     alone = metric not in MICRO and about.by_rows
@@ -262,7 +262,7 @@ def _extremes(about: Audit, name: str, terms: list[Term]) -> tuple[Audit, Audit]
 
 
 def _cut(about: Audit, name: str, terms: list[Term]) -> tuple[str, int, list[Term]]:
-    """The metric, its cut-off, and the terms, lists of sets of equal length; checked."""
+    """Return the metric, its cut-off, and the terms, lists of sets of equal length; checked."""
     metric, k = split_measured(name)
     if k is None and METRICS[metric].of_sets:
         terms = _as_wide(terms)
@@ -274,7 +274,7 @@ def _cut(about: Audit, name: str, terms: list[Term]) -> tuple[str, int, list[Ter
 
 
 def _as_wide(terms: list[Term]) -> list[Term]:
-    """All lists with as many places as the longest: a set is read whole, whatever beside it is."""
+    """Return all lists with as many places as the longest: a set is read whole."""
     width = max(term.top.k for term in terms)
     made = []
     for term in terms:
@@ -316,7 +316,7 @@ def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[Term]) ->
 def _of_bounds(
     about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[Term]
 ) -> Estimate:
-    """A metric whose rows lie between what few and what many relevant labels more would make it.
+    """Return a metric whose rows lie between its values for few and many relevant labels more.
 
     The ends are those of the means of both. The point supposes as many unjudged relevant labels per
     row as there are on average, by a Poisson distribution.
@@ -348,13 +348,13 @@ def _of_bounds(
 
 
 def _largest(residuals: Floats) -> float:
-    """The share of the largest residual in all."""
+    """Return the share of the largest residual in all."""
     size = np.abs(residuals)
     return float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
 
 
 def _differ_in_size(terms: list[Term], k: int) -> bool:
-    """Whether systems predict more or fewer labels for some row."""
+    """Return whether systems predict more or fewer labels for some row."""
     first, *others = ((term.top.labels[:, :k] >= 0).sum(axis=1) for term in terms)
     return any((first != other).any() for other in others)
 
@@ -362,7 +362,7 @@ def _differ_in_size(terms: list[Term], k: int) -> bool:
 def _of_two_ratios(
     about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[Term]
 ) -> Estimate:
-    """The difference of two ratios that have each their own denominator, the predictions.
+    """Return the difference of two ratios that have each their own denominator, the predictions.
 
     Both are estimated by themselves, with what is known of both systems; residuals subtract.
     """
@@ -388,7 +388,7 @@ def _of_two_ratios(
 def _subtracted(
     samples: list[RowSample], means: list[RowMean], signs: list[float], about: Audit
 ) -> RowMean:
-    """Σ sign · ratio: rows add what the residuals of all ratios come to."""
+    """Return Σ sign · ratio: rows add what the residuals of all ratios come to."""
     value = sum(sign * mean.value for sign, mean in zip(signs, means, strict=True))
     residuals = np.sum([s * mean.residuals for s, mean in zip(signs, means, strict=True)], axis=0)
     inner = [sample.variances for sample in samples if sample.variances is not None]
@@ -433,7 +433,7 @@ def row_mean(
     ratio: bool = False,
     confidence: float = 0.95,
 ) -> RowMean:
-    """The mean over all rows of what was measured on some, or the ratio of two means.
+    """Return the mean over all rows of what was measured on some, or the ratio of two means.
 
     Parameters
     ----------
@@ -468,7 +468,7 @@ def with_interval(
     limits: tuple[float, float],
     confidence: float,
 ) -> RowMean:
-    """A mean of rows with its interval: Wilson's if it lies between 0 and a largest value.
+    """Return a mean of rows with its interval: Wilson's if it lies between 0 and a largest value.
 
     Parameters
     ----------
@@ -501,7 +501,7 @@ def with_interval(
 
 
 def student_quantile(confidence: float, degrees: float) -> float:
-    """Of Student's t, for both ends together."""
+    """Return the quantile of Student's t for both ends together."""
     return float(student.ppf((1 + confidence) / 2, degrees))
 
 
@@ -512,7 +512,7 @@ def _degrees(sample: RowSample) -> int:
 def _ratio(
     sample: RowSample, made: Controlled, limits: tuple[float, float], confidence: float
 ) -> RowMean:
-    """The ratio of two means; see the module."""
+    """Return the ratio of two means; see the module."""
     above, below = (float(mean) for mean in made.means)
     value = above / below
     residuals = (made.residuals @ [1.0, -value]) / below
@@ -521,7 +521,7 @@ def _ratio(
 
 
 def normalworth(residuals: Floats) -> float:
-    """How many normal residuals have a variance that is as uncertain: 2m/(κ − 1).
+    """Return how many normal residuals have a variance that is as uncertain: 2m/(κ − 1).
 
     Parameters
     ----------
@@ -564,7 +564,7 @@ def _row_sample(
 def _micro_sample(
     about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[Term]
 ) -> RowSample:
-    """Numerator and denominator of every row: hits (of all systems, signed), and what divides."""
+    """Return numerator and denominator of rows: hits of all systems, signed, and what divides."""
     entry = entry_rows(rows.relevant)
     hit = sum(term.sign * rows.top_weights(term.top, k) for term in terms)
     hit = np.asarray(hit) * (2.0 if metric == "micro-F1" else 1.0)
@@ -603,7 +603,7 @@ def _prediction_limits(metric: str, k: int, terms: list[Term]) -> Limits:
 
 
 def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
-    """Between which the true value lies; a difference of two may be negative."""
+    """Return the range of the true value; a difference of two may be negative."""
     if metric in MICRO:
         high: float | None = 1.0
     elif metric == "DCG":
@@ -646,7 +646,7 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[Term]) -
 
 
 def _shares(terms: list[Term], metric: str, k: int) -> list[Term]:
-    """Terms that may be divided by the predictions of the first, whatever each predicts."""
+    """Return terms that may be divided by the predictions of the first, whatever each predicts."""
     if metric != "micro-P":
         return terms
     counts = [float((term.top.labels[:, :k] >= 0).sum()) for term in terms]
@@ -657,7 +657,7 @@ def _shares(terms: list[Term], metric: str, k: int) -> list[Term]:
 
 
 def _covered(about: Audit, metric: str, k: int, terms: list[Term]) -> bool:
-    """Whether every pair that counts could have been judged."""
+    """Return whether every pair that counts could have been judged."""
     sample = about.judged.sample
     empty = [sample.strata[h] for h in sample.uncovered]
     if not empty:
@@ -671,7 +671,7 @@ def _covered(about: Audit, metric: str, k: int, terms: list[Term]) -> bool:
 def _pair_weights(
     about: Audit, metric: str, k: int, terms: list[Term]
 ) -> tuple[Floats, Floats, tuple[float, float]]:
-    """a and b of every judged pair, and what is known without judging: a₀ and b₀."""
+    """Return a and b of every judged pair, and what needs no judging: a₀ and b₀."""
     sample, n = about.judged.sample, about.labels.shape[0]
     above, free = np.zeros(len(sample.rows)), 0.0
     for term in terms:
@@ -699,7 +699,7 @@ def finished(
     largest: float,
     limits: tuple[float, float],
 ) -> Estimate:
-    """A measured estimate with its verdict, point and ends within the limits of the metric.
+    """Return a measured estimate with its verdict, point and ends within the limits of the metric.
 
     A mean of unbiased estimates may lie beyond them; `details["unclipped"]` keeps it.
     """
@@ -732,7 +732,7 @@ def finished(
 
 
 def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
-    """Doubtful where the metric counts true labels that judges were never offered.
+    """Return a doubtful verdict where the metric counts labels that judges were never offered.
 
     Labels that judges named beyond those offered have no scores, by which some metrics rank them.
     """
@@ -746,7 +746,7 @@ def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
 
 
 def without_relevant(about: Audit, name: str, metric: str) -> Estimate:
-    """No number: there is nothing to divide by."""
+    """Refuse an estimate: there is nothing to divide by."""
     reason = Reason.NO_RELEVANT if metric in RECALLS else Reason.NOT_JUDGED
     return not_judged(about, name, reason=reason)
 
@@ -757,7 +757,7 @@ def not_judged(
     part: Mapping[str, Any] | None = None,
     reason: Reason = Reason.NOT_JUDGED,
 ) -> Estimate:
-    """No number: the audit did not judge what the metric needs, or nobody answered a part of it."""
+    """Refuse an estimate: what it needs was not judged, or nobody answered a part of it."""
     sample = about.judged.sample
     details = {
         "metric": name, "design": sample.design.value, "unit": sample.unit, **(part or {}),
@@ -781,7 +781,7 @@ class Signed:
 
 
 def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
-    """A metric of one system, or the difference of two, from rows that were judged completely.
+    """Return a metric of one system, or a difference of two, from completely judged rows.
 
     Parameters
     ----------
@@ -840,7 +840,7 @@ def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
 
 
 def _influence_extremes(about: Audit, name: str, terms: Sequence[Signed]) -> list[Audit]:
-    """The audit with undecided labels at either end, as far as predictions divide them in two."""
+    """Return the audit with undecided labels at either end, divided by predictions."""
     lists = [t.predictions for t in terms if isinstance(t.predictions, TopK)]
 
     def weigh(rows: Ints, labels: Ints) -> Floats:
@@ -856,7 +856,7 @@ def _influence_extremes(about: Audit, name: str, terms: Sequence[Signed]) -> lis
 
 
 def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
-    """1 for predicted pairs, of scores for the better half of these; 0 for labels without one."""
+    """Return 1 for predicted pairs, of scores for the better half of these, else 0."""
     if isinstance(predictions, TopK):
         return place_weights(predictions, rows, labels, predictions.k, "P")
     matrix = predictions.indicator if isinstance(predictions, LabelSets) else predictions
@@ -874,7 +874,7 @@ def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
 
 
 def _of_some_labels(made: Estimate, about: Audit) -> Estimate:
-    """Doubtful where more than `UNJUDGED` of the labels are in no judged row."""
+    """Return a doubtful estimate where more than `UNJUDGED` of the labels are in no judged row."""
     in_judged = np.unique(about.judged.true_labels.indices)
     everywhere = np.union1d(in_judged, about.labels.indices)
     left_out = everywhere.size - in_judged.size
@@ -890,7 +890,7 @@ def _of_some_labels(made: Estimate, about: Audit) -> Estimate:
 
 
 def _influence_difference(about: Audit, name: str, new: Signed, old: Signed) -> Estimate:
-    """The difference of two systems, with its p-value and the values of both.
+    """Return the difference of two systems, with its p-value and the values of both.
 
     Parameters
     ----------
@@ -911,7 +911,7 @@ def _influence_difference(about: Audit, name: str, new: Signed, old: Signed) -> 
 
 
 def taken(predictions: Predictions, rows: Ints) -> Predictions:
-    """The predictions of some rows."""
+    """Return the predictions of some rows."""
     if isinstance(predictions, TopK):
         return predictions.take(rows)
     if isinstance(predictions, LabelSets):
@@ -922,7 +922,7 @@ def taken(predictions: Predictions, rows: Ints) -> Predictions:
 
 
 def _added(predictions: Predictions, labels: sp.csr_array, name: str) -> Floats:
-    """What every row adds; 0 where the labels tell nothing of the metric."""
+    """Return what every row adds; 0 where its labels do not define the metric."""
     added: Floats = contributions(predictions, labels, metrics=[name])[name, "vanilla"]
     return np.nan_to_num(added)
 
@@ -954,7 +954,7 @@ def beside_measured(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> Table:
-    """Measured estimates first, then those that are stated; judged together.
+    """Return measured estimates, then those that are stated, judged together.
 
     Parameters
     ----------
@@ -1004,7 +1004,7 @@ def with_spurious_rate(measured: Iterable[Estimate], about: Audit) -> list[Estim
 
 
 def observed_only(each: Estimate) -> Estimate:
-    """Observed labels are not complete where an audit was thought worth its cost."""
+    """Return the estimate with observed labels held to be incomplete, since an audit was made."""
     claimed = claim(each.estimator, complete=False)
     if each.verdict.reason is Reason.WIDE and claimed.level > each.verdict.level:
         about = {**claimed.details, **each.verdict.details}
@@ -1015,6 +1015,6 @@ def observed_only(each: Estimate) -> Estimate:
 
 
 def run_of_audit(labels: sp.csr_array, confidence: float) -> Run:
-    """What is known of a run that only measures: its rows, and no propensities."""
+    """Return the record of a run that only measures: its rows, and no propensities."""
     empty = int((labels.indptr[1:] == labels.indptr[:-1]).sum())
     return Run(Source(), labels.shape[0], empty, confidence)

@@ -61,7 +61,7 @@ class LabelEstimates:
 def label_estimates(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> dict[str, LabelEstimates]:
-    """Precision and recall at k of every label, measured.
+    """Measure precision and recall at k of every label.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _entries(top: TopK, observed: sp.csr_array, judged: Judgements, k: int) -> _
 
 
 def _of_whole_rows(top: TopK, judged: Judgements, observed: sp.csr_array, k: int) -> _Entries:
-    """All relevant pairs of the judged rows, and all their predictions."""
+    """Return all relevant pairs of the judged rows, and all their predictions."""
     rows, true = judged_rows(judged, observed), judged.true_labels
     shape = true.shape
     hit = top.take(rows.rows).matrix(shape[1], k)
@@ -189,7 +189,7 @@ def _precision(
 def _rates(
     label: Ints, weight: Floats, yes: Floats, width: int, confidence: float
 ) -> LabelEstimates:
-    """Σ w·yes / Σ w of every label, with its ends."""
+    """Return Σ w·yes / Σ w of every label, with its ends."""
 
     def summed(values: Floats) -> Floats:
         return np.bincount(label, values, minlength=width).astype(np.float64)
@@ -243,7 +243,7 @@ class SpuriousRate:
 
 @named_options
 def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95) -> SpuriousRate:
-    """How many observed labels are wrong, where some of them were judged.
+    """Estimate how many observed labels are wrong, where some of them were judged.
 
         φ = Σ 1/π over judged wrong ones / Σ 1/π over all judged observed ones
 
@@ -297,7 +297,7 @@ def spurious_rate(judged: Judgements, observed: sp.csr_array, confidence: float)
 
 
 def _judged_observed(judged: Judgements, observed: sp.csr_array) -> tuple[Integers, Floats, Floats]:
-    """Row, whether wrong, and 1/π of every observed label that was judged."""
+    """Return row, whether wrong, and 1/π of every observed label that was judged."""
     sample = judged.sample
     if sample.unit == "rows":
         mine = observed[sample.rows].tocoo()

@@ -82,13 +82,13 @@ class JudgedRows:
         return sp.csr_array((1 / chance.data, chance.indices, chance.indptr), shape=chance.shape)
 
     def linear_variances(self, weights: Floats) -> Floats:
-        """Σ w² (1 − π)/π² of every row, for sums Σ w/π with one weight per relevant pair."""
+        """Return Σ w² (1 − π)/π² of every row, for sums Σ w/π with a weight per relevant pair."""
         part = weights**2 * (1 - self.chance.data) / self.chance.data**2
         row = entry_rows(self.chance)
         return np.bincount(row, part, minlength=self.rows.size).astype(np.float64)
 
     def top_weights(self, top: TopK, k: int, *, discounted: bool = False) -> Floats:
-        """For every relevant pair: 1 (or its discount) among the first k of its row, else 0."""
+        """Return 1 (or its discount) for relevant pairs among the first k of their row, else 0."""
         place = np.zeros(self.relevant.shape)  # m rows are few
         row, label, position = top.take(self.rows).pairs(k)
         place[row, label] = 1 / np.log2(2 + position) if discounted else 1.0
@@ -96,7 +96,7 @@ class JudgedRows:
         return np.asarray(place[entry, self.relevant.indices])
 
     def surely_judged(self, top: TopK, k: int) -> bool:
-        """Whether all of the first k predictions of the chosen rows were surely judged."""
+        """Return whether all of the first k predictions of the chosen rows were surely judged."""
         keys = listed_keys(top.take(self.rows), k, self.relevant.shape[1])
         return self.whole or bool(np.isin(keys, self.sure).all())
 
@@ -117,7 +117,7 @@ class JudgedRows:
         return np.asarray(self._kept[id(top), name])
 
     def possible(self, top: TopK, metric: str, k: int) -> Floats:
-        """The metric of every row if 0 … k more of its labels are relevant, (m, k + 1).
+        """Return the metric of every row if 0 … k more of its labels are relevant, (m, k + 1).
 
         The first k predictions were surely judged, so that it depends on the number alone.
         """
@@ -132,12 +132,12 @@ class JudgedRows:
         return made
 
     def _ranking(self, top: TopK, k: int, i: int) -> Ints:
-        """The first k predictions of a judged row."""
+        """Return the first k predictions of a judged row."""
         places = top.labels[self.rows[i], :k]
         return places[places >= 0].astype(np.int64)
 
     def variances(self, top: TopK, metric: str, k: int) -> Floats | None:
-        """V̂ of every row; None where the first k are not surely judged."""
+        """Return V̂ of every row; None where the first k are not surely judged."""
         if metric in ("P", "DCG"):
             weights = self.top_weights(top, k, discounted=metric == "DCG")
             return self.linear_variances(weights / (k if metric == "P" else 1))
@@ -168,7 +168,7 @@ class JudgedRows:
 
 
 def coefficients(inverse: Floats) -> Floats:
-    """The coefficients of Π_j (1 − a_j + z a_j), those of rising powers of z.
+    """Return the coefficients of Π_j (1 − a_j + z a_j), those of rising powers of z.
 
     >>> coefficients(np.array([2.0, 2.0]))
     array([ 1., -4.,  4.])
@@ -180,7 +180,7 @@ def coefficients(inverse: Floats) -> Floats:
 
 
 def judged_rows(judged: Judgements, labels: sp.csr_array) -> JudgedRows:
-    """The chosen rows of an audit with what is known of them.
+    """Return the chosen rows of an audit with what is known of them.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def judged_rows(judged: Judgements, labels: sp.csr_array) -> JudgedRows:
 # --- undecided answers
 
 Weigh = Callable[[Ints, Ints], Floats]
-"""What labels count in the list: from rows and labels of pairs to numbers."""
+"""Weights of labels in the list: from rows and labels of pairs to numbers."""
 Score = Callable[[Judgements], Floats]
 """The metric of every row in `first_phase`, or one number for all."""
 
@@ -235,7 +235,7 @@ Score = Callable[[Judgements], Floats]
 def extremes(
     judged: Judgements, more: sp.csr_array, weigh: Weigh, score: Score
 ) -> tuple[Judgements, Judgements]:
-    """The judgements with undecided answers taken so that a metric is least, and most.
+    """Return the judgements with undecided answers taken so that a metric is least, and most.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def extremes(
 
 
 def offered(judged: Judgements, labels: sp.csr_array, lists: Sequence[TopK]) -> sp.csr_array:
-    """Labels that may apply to a row of which nothing is decided: observed and predicted ones.
+    """Return labels that may apply to rows of which nothing is decided: observed or predicted.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def offered(judged: Judgements, labels: sp.csr_array, lists: Sequence[TopK]) -> 
 
 
 def _open(judged: Judgements, more: sp.csr_array) -> tuple[Ints, Ints]:
-    """Unit and label of every undecided decision."""
+    """Return unit and label of every undecided decision."""
     undecided, sample = judged.undecided, judged.sample
     if not isinstance(undecided, sp.csr_array):
         unit = np.flatnonzero(judged.open_units)
@@ -315,7 +315,7 @@ def _open(judged: Judgements, more: sp.csr_array) -> tuple[Ints, Ints]:
 
 
 def _taken(judged: Judgements, unit: Ints, label: Ints) -> Judgements:
-    """These undecided decisions are relevant, and the others are not."""
+    """Return judgements in which these undecided labels are relevant, and the others are not."""
     relevant = judged.relevant
     if isinstance(relevant, sp.csr_array):
         more = sp.csr_array((np.ones(unit.size, np.float32), (unit, label)), shape=relevant.shape)
@@ -329,7 +329,7 @@ def _taken(judged: Judgements, unit: Ints, label: Ints) -> Judgements:
 
 
 def joined(least: Estimate, most: Estimate, questions: int) -> Estimate:
-    """One estimate from those at both extremes of what is undecided.
+    """Join the estimates at both extremes of what is undecided.
 
     Parameters
     ----------
@@ -375,18 +375,18 @@ def joined(least: Estimate, most: Estimate, questions: int) -> Estimate:
 
 
 def place_weights(top: TopK, rows: Integers, labels: Integers, k: int, metric: str) -> Floats:
-    """For pairs (row, label): 1, or the discount for DCG, among the first k of the row; else 0."""
+    """Return 1, or the discount for DCG, for pairs among the first k of their row; else 0."""
     match = top.labels[rows, :k] == np.asarray(labels)[:, None]
     return np.asarray(match @ worth(match.shape[1], metric), dtype=np.float64)
 
 
 def worth(k: int, metric: str) -> Floats:
-    """What a relevant pair counts at each of k places."""
+    """Return the weight of a relevant pair at each of k places."""
     return 1 / np.log2(2 + np.arange(k)) if metric == "DCG" else np.ones(k)
 
 
 def uncovered(judged: Judgements) -> dict[str, Any]:
-    """The parts of the rows or pairs that have no answer at all; of pairs, if any has none.
+    """Return the parts of the rows or pairs that have no answer at all; of pairs, if any has none.
 
     Parameters
     ----------

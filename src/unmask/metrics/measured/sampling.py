@@ -124,7 +124,7 @@ class RowSample:
 
     @property
     def drawn(self) -> Ints:
-        """How many rows were judged in each stratum."""
+        """The number of rows that were judged in each stratum."""
         return np.bincount(self.stratum, minlength=self.sizes.size)
 
 
@@ -199,7 +199,7 @@ def controlled(
 
 
 def variance(sample: RowSample, residuals: Floats, largest: float = SPREAD) -> float:
-    """The variance of a mean, from one residual per judged row.
+    """Return the variance of a mean, from one residual per judged row.
 
     Parameters
     ----------
@@ -247,13 +247,13 @@ def _plain(sample: RowSample) -> Controlled:
 
 
 def _by_stratum(values: Floats, stratum: Ints, count: int) -> Floats:
-    """Means of the columns within strata, (count, c); 0 in strata without values."""
+    """Return means of the columns within strata, (count, c); 0 in strata without values."""
     sums = np.stack([np.bincount(stratum, column, minlength=count) for column in values.T], axis=1)
     return np.asarray(sums / np.maximum(np.bincount(stratum, minlength=count), 1)[:, None])
 
 
 def folds_of(stratum: Ints, folds: int, seed: int) -> Ints:
-    """A fold for every unit, as even as possible within strata and at random."""
+    """Return a fold for every unit, as even as possible within strata and at random."""
     order = np.random.default_rng(seed).permutation(stratum.size)
     fold = np.empty(stratum.size, dtype=np.int64)
     for h in np.unique(stratum):
@@ -300,7 +300,7 @@ class Totals:
     confidence: float
 
     def end(self, weights: Floats, side: int) -> Floats:
-        """The lower (−1) or upper (1) end of the weighted sum of all totals, (…,) floats."""
+        """Return the lower (−1) or upper (1) end of the weighted sum of all totals, (…,) floats."""
         parts = weights**2 * self.variance
         variance = parts.sum(-1)
         some = np.where(variance > 0, variance, 1.0)
@@ -345,14 +345,14 @@ class Fraction:
 
     @property
     def standard_error(self) -> Floats:
-        """Of the linearised fraction, (…,) floats."""
+        """The standard error of the linearised fraction, (…,) floats."""
         below = self.denominator
         squares = (self._weights(self.value) ** 2 * self.totals.variance).sum(-1)
         error = np.sqrt(squares) / np.where(below > 0, below, 1)
         return np.asarray(np.where(below > 0, error, np.inf))
 
     def interval(self) -> tuple[Floats, Floats]:
-        """The ends, within the limits; each (…,) floats."""
+        """Return the ends, within the limits; each (…,) floats."""
         centre = np.clip(self.value, *self.limits)
         low, high = (np.full_like(centre, end) for end in self.limits)
         return (
@@ -364,12 +364,12 @@ class Fraction:
         return np.asarray(self.totals.above - theta[..., None] * self.totals.below)
 
     def _end(self, theta: Floats, side: int) -> Floats:
-        """The lower or upper end of A − θ B, which falls as θ rises."""
+        """Return the lower or upper end of A − θ B, which falls as θ rises."""
         return self.above - theta * self.below + self.totals.end(self._weights(theta), side)
 
 
 def _crossing(end: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
-    """Where a falling function crosses 0 between two points; the nearer point if it does not."""
+    """Return where a falling function crosses 0 between two points, or the nearer point."""
     below, above = end(low) <= 0, end(high) >= 0
     left, right = low, high
     for _ in range(STEPS):
@@ -403,14 +403,14 @@ class Kinds:
     below: Floats
 
     def summed(self, values: Floats) -> Floats:
-        """Sums over the pairs of every kind, (c,) floats."""
+        """Return sums over the pairs of every kind, (c,) floats."""
         mine = self.place >= 0
         summed = np.bincount(self.place[mine], values[mine], minlength=self.stratum.size)
         return summed.astype(np.float64)
 
 
 def kinds_of(judged: Judgements, above: Floats, below: Floats) -> Kinds:
-    """Judged pairs by stratum and signs.
+    """Group judged pairs by stratum and signs.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ def kinds_of(judged: Judgements, above: Floats, below: Floats) -> Kinds:
 
 
 def _unseen(judged: Judgements, codes: Ints) -> Ints:
-    """The same kinds in strata of predictions of which chance drew no such pair."""
+    """Return these kinds in strata of predictions of which chance drew no such pair."""
     strata = judged.sample.strata
     tops = [h for h, each in enumerate(strata) if each.kind in IN_TOP and each.drawn]
     own = np.intersect1d(codes // 6, tops)
@@ -446,7 +446,7 @@ def _unseen(judged: Judgements, codes: Ints) -> Ints:
 
 
 def totals(judged: Judgements, kinds: Kinds, confidence: float) -> Totals:
-    """The totals of all kinds of pairs, with their intervals.
+    """Return the totals of all kinds of pairs, with their intervals.
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ def totals(judged: Judgements, kinds: Kinds, confidence: float) -> Totals:
 def of_counts(
     relevant: ArrayLike, drawn: Ints, sizes: Ints, signs: tuple[Floats, Floats], confidence: float
 ) -> Totals:
-    """Totals from how many of the judged pairs of each stratum are relevant.
+    """Return totals from the numbers of relevant pairs among the judged of each stratum.
 
     Parameters
     ----------
@@ -508,7 +508,7 @@ class _Strata:
     largest: Floats
 
     def totals(self, signs: tuple[Floats, Floats], confidence: float) -> Totals:
-        """Their totals."""
+        """Return their totals."""
         more = self.drawn / max(self.drawn.sum(), 1)
         scale = self.sizes * self.largest
         first, second, third = (self.powers + more) / (self.drawn + 2 * more)
@@ -565,7 +565,7 @@ def pair_covariates(
     *,
     counts_everywhere: bool,
 ) -> PairCovariates:
-    """What is known of pairs, as the estimate of a metric needs it.
+    """Return what is known of pairs, as the estimate of a metric needs it.
 
     Parameters
     ----------
@@ -603,28 +603,28 @@ def pair_covariates(
 
 
 def _groups(tops: Sequence[TopK], k: int, width: int) -> tuple[Ints, Ints]:
-    """Keys of all listed pairs, rising, and 0 if any system has it among its first k, else 1."""
+    """Return keys of all listed pairs, and 0 for those among the first k of a system, else 1."""
     firsts = np.unique(np.concatenate([listed_keys(top, k, width) for top in tops]))
     listed = np.unique(np.concatenate([listed_keys(top, top.k, width) for top in tops]))
     return listed, (~np.isin(listed, firsts, assume_unique=True)).astype(np.int64)
 
 
 def _by_group(values: Floats, group: Ints) -> Floats:
-    """(m, q) values as (m, 3 q): in the columns of their group, 0 in the others."""
+    """Return (m, q) values as (m, 3 q): in the columns of their group, 0 in the others."""
     made = np.zeros((group.size, 3, values.shape[1]))
     made[np.arange(group.size), group] = values
     return made.reshape(group.size, -1)
 
 
 def _free_keys(labels: sp.csr_array, observed_free: bool) -> Ints:
-    """Keys of the pairs that are taken as true without judging."""
+    """Return keys of the pairs that are taken as true without judging."""
     if not observed_free:
         return np.zeros(0, dtype=np.int64)
     return pair_keys(labels)
 
 
 def _top_sums(term: PairTerm, columns: PairColumns, free: Ints, width: int) -> Floats:
-    """Σ a x over the first places of a system, which are all in the first group."""
+    """Return Σ a x over the first places of a system, which are all in the first group."""
     row, label, place = term.top.pairs(term.worth.size)
     unobserved = ~np.isin(row * width + label, free)
     row, label, place = row[unobserved], label[unobserved], place[unobserved]
@@ -634,7 +634,7 @@ def _top_sums(term: PairTerm, columns: PairColumns, free: Ints, width: int) -> F
 def _all_sums(
     columns: PairColumns, listed: Ints, group: Ints, free: Ints, shape: tuple[int, int]
 ) -> Floats:
-    """Σ x over all pairs that are not free, by group."""
+    """Return Σ x over all pairs that are not free, by group."""
     unobserved = ~np.isin(listed, free)
     keys, of_key = listed[unobserved], group[unobserved]
     values = columns.at(*np.divmod(keys, shape[1]))
@@ -646,7 +646,7 @@ def _all_sums(
 def adjusted(
     plain: Fraction, judged: Judgements, kinds: Kinds, covariates: PairCovariates
 ) -> Fraction:
-    """The fraction with what covariates foresee taken out of its totals, and added as known.
+    """Return the fraction with what covariates foresee taken out of its totals, and added as known.
 
     Parameters
     ----------
@@ -694,7 +694,7 @@ def adjusted(
 def _slope(
     judged: Judgements, x: Floats, worth: Floats, used: Floats, drawn: Ints, sizes: Floats
 ) -> Floats:
-    """The ridge regression of y on x within strata, by the weights of the variance."""
+    """Return the ridge regression of y on x within strata, by the weights of the variance."""
     stratum = judged.sample.stratum[used]
     count = np.maximum(np.bincount(stratum, minlength=drawn.size), 1)
     both = np.column_stack([judged.answers, x])[used] * worth[used, None]
@@ -712,7 +712,7 @@ def _slope(
 def _narrowed(
     plain: Totals, kinds: Kinds, judged: Judgements, residuals: Floats, total: Floats
 ) -> Totals:
-    """Residual totals by kind, with the plain doubt scaled by the spread that is left."""
+    """Return residual totals by kind, the plain doubt scaled by the spread that is left."""
     sample = judged.sample
     drawn = np.bincount(sample.stratum, minlength=len(sample.strata))[kinds.stratum]
     sizes = np.array([each.size for each in sample.strata], dtype=np.float64)[kinds.stratum]
