@@ -47,7 +47,7 @@ def case(n: int, width: int, seed: int = 0) -> tuple[TopK, sp.csr_array, sp.csr_
     order = np.sort(listed, axis=1)
     repeated = (np.diff(order, axis=1) == 0).any(axis=1)
     listed[repeated] = np.arange(PLACES)
-    scores = -np.sort(-rng.random((n, PLACES)) ** 2, axis=1)
+    scores = -np.sort(-(rng.random((n, PLACES)) ** 2), axis=1)
     return TopK(listed, scores.astype(np.float32)), observed, true
 
 
@@ -79,10 +79,9 @@ def main() -> None:
     numbers = {}
     for design in chosen.designs.split(","):
         metrics = OF_PAIRS if design == "pairs" else METRICS
-        plain_metrics = [name for name in metrics]
         judged = judged_by(design, top, observed, true, metrics)
         runs: dict[str, Callable[[], Any]] = {
-            "plain": lambda m=plain_metrics: evaluate(top, observed, metrics=m),
+            "plain": lambda m=metrics: evaluate(top, observed, metrics=m),
             "measured": lambda m=metrics, j=judged: evaluate(top, observed, metrics=m, audit=j),
         }
         for run in runs.values():

@@ -166,5 +166,13 @@ def _demo(folder: Path) -> None:
     demo.run(n=ROWS)
 
 
-STEPS: tuple[Callable[[Path], None], ...] = (_io, _train, _predict, _evaluate, _audit, _diagnose, _demo)
+STEPS: tuple[Callable[[Path], None], ...] = (
+    _io,
+    _train,
+    _predict,
+    _evaluate,
+    _audit,
+    _diagnose,
+    _demo,
+)
 """In this order: a step uses the files of those before it."""

@@ -182,7 +182,7 @@ def evaluate(
     with progress_console.status(f"evaluating {observed.shape[0]:,} rows"):
         evaluation = _evaluate(first, observed, stated, models, interval, settings, tree)
         if pairs is not None:
-            evaluation = replace(evaluation, table=pairs.noted(evaluation.table))
+            evaluation = replace(evaluation, table=pairs.with_counts(evaluation.table))
         if groups is not None:
             named = read_groups(groups, rows)
             evaluation = replace(

@@ -239,7 +239,7 @@ def answer(
         pairs = JudgedPairs(labels.obeyed, labels.ids, labels.label_names)
         refuse_ignored(request.metrics, pairs.pairs.ignored.nnz)
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
-        return pairs.noted(answer(request, *rows, parts=False))
+        return pairs.with_counts(answer(request, *rows, parts=False))
     if request.audit is not None:
         from unmask.metrics.measured.estimates import beside_measured
 

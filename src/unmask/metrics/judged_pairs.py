@@ -107,7 +107,7 @@ class JudgedPairs:
             )
         return self.pairs.propensity(propensity)
 
-    def noted(self, table: Table) -> Table:
+    def with_counts(self, table: Table) -> Table:
         """Return the table with a run that says how many pairs were judged.
 
         Parameters

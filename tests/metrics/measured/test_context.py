@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from unmask._kernels import audits
 from unmask.arrays import checks
-from unmask.metrics.measured.context import System
+from unmask.data.judgements import Design, Judgements, Sample, Stratum
+from unmask.metrics.measured import context, measure
+from unmask.metrics.measured.context import Audit, System
+from unmask.metrics.measured.estimates import estimates_of
 from unmask.predictions import TopK
 
 TOP = TopK(
@@ -81,3 +89,36 @@ def test_lists_in_any_order_are_described_by_the_bins_of_their_scores() -> None:
     made, overall = audits.row_sums(described, scores, 3, rate)
     np.testing.assert_allclose(made, sums, rtol=1e-14)
     np.testing.assert_allclose(overall, sums[3:].sum(axis=1))
+
+
+def test_everything_is_computed_once_for_all_metrics_answers_and_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All rows are read twice: bins of predictions, and metrics on the observed labels."""
+    rng = np.random.default_rng(0)
+    true = checks.labels(rng.random((200, 6)) < 0.4)
+    top = TopK.from_scores(true.toarray() + rng.random(true.shape), 4)
+    names = ["P@1", "R@3", "nDCG@3", "F1@2", "micro-R@3"]
+    rows, undecided = np.arange(40), np.zeros((40, 6))
+    undecided[::4, 2] = 1 - true.toarray()[:40:4, 2]
+    sample = Sample(Design.SIMPLE, (200, 6), (Stratum("rows", 200, 40),), rows, None, 0 * rows)
+    decided = Judgements(sample, true[rows])
+    parts = [replace(decided, undecided=sp.csr_array(undecided)), decided]
+    passes: list[int] = []
+
+    def counted(top: TopK, *arguments: Any, original: Any, **options: Any) -> Any:
+        passes.append(top.n)
+        return original(top, *arguments, **options)
+
+    for room, name in ((context, "contributions"), (context.calibration, "places_of")):
+        original = getattr(room, name)
+        monkeypatch.setattr(room, name, partial(counted, original=original))
+    about = Audit.checked(parts[0], true, asked=names)
+    for judged in parts:
+        made = estimates_of(about.with_judged(judged), top)
+        assert [each.metric for each in made] == names
+        alone = [measure(top, true, judged, metrics=[name])[0] for name in names]
+        for one, other in zip(made, alone, strict=True):
+            assert one.value == pytest.approx(other.value, rel=1e-12)
+            assert one.interval == pytest.approx(other.interval, rel=1e-12)
+    assert passes == [200] * (2 + 2 * 2 * len(names))

@@ -94,7 +94,7 @@ def test_covariates_have_mean_zero_and_variance_one_or_are_left_out() -> None:
 def test_ridge_predictions_solve_their_equations() -> None:
     """Σ (r − a − b z) = 0 and Σ (z − z̄)(r − a − b z) = 10 b; sums are of what limits leave."""
     rng = np.random.default_rng(0)
-    columns, values = Columns.of(rng.standard_normal((30, 2)) + 4), rng.random((7, 2))
+    columns, values = Columns.of(rng.standard_normal((1100, 2)) + 4), rng.random((7, 2))
     rows, z = np.array([3, 9, 1, 20, 28, 14, 7]), columns.at(slice(None))
     slope, intercept = ridge(z[rows], values)
     made = z @ slope + intercept

@@ -10,10 +10,10 @@ known function g of N alone, the number of true labels, and with r_s the coeffic
 
     V̂ = û² − Σ_s r_s g(N₁ + s)²
 
-is unbiased for the variance of û. Neither is of use where g has a kink, as the ideal DCG has one at
-k labels: no other estimate is unbiased, but the coefficients alternate and explode. Such metrics
-are bounded instead (`possible`): so many labels were found, and from k on more do not matter. V̂ is
-(for recall: û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt).
+is unbiased for the variance of û (for recall it is û² − h² ∫ (−ln t) t^(N₁−1) (1 − (1−t)/π)^n dt).
+Neither is of use where g has a kink, as the ideal DCG has one at k labels: no other estimate is
+unbiased, but the coefficients alternate and explode. Such metrics are bounded instead (`possible`):
+so many labels were found, and from k on more do not matter.
 
 Measured numbers hold whatever undecided answers mean. A label on which people are evenly split, or
 all unsure, is relevant or it is not. Metrics here are functions of the gain Σ w over the relevant
