@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 from unmask import audit, data, demo, diagnosis, linear, metrics, predictions, propensity
 from unmask._kernels import compiling
+from unmask.arrays import checks
 from unmask.models import one_vs_all
 
 ROWS, LABELS = 1500, 24
@@ -151,7 +152,7 @@ def _evaluate(folder: Path) -> None:
 
 
 def _audit(folder: Path) -> None:
-    labels = data.read(folder / "test.txt").labels
+    labels = checks.labels(data.read(folder / "test.txt").labels)
     top = predictions.read(folder / "dense.npz")
     plan = audit.plan(top, labels, budget=40, expect=False)
     audit.sequence(top, labels, audit.from_rows(plan, labels[plan.rows]), "R@5")

@@ -593,7 +593,7 @@ def pair_covariates(
     place = np.minimum(np.searchsorted(listed, keys), max(listed.size - 1, 0))
     is_listed = listed[place] == keys if listed.size else np.zeros(keys.size, dtype=bool)
     of_judged = np.where(is_listed, group[place] if listed.size else 0, 2)
-    free = _free_keys(labels, sample.observed_free)
+    free = pair_keys(labels) if sample.observed_free else np.zeros(0, dtype=np.int64)
     above = sum(_top_sums(term, columns, free, width) for term in terms)
     below = np.zeros(3 * columns.count)
     if counts_everywhere:
@@ -614,13 +614,6 @@ def _by_group(values: Floats, group: Ints) -> Floats:
     made = np.zeros((group.size, 3, values.shape[1]))
     made[np.arange(group.size), group] = values
     return made.reshape(group.size, -1)
-
-
-def _free_keys(labels: sp.csr_array, observed_free: bool) -> Ints:
-    """Return keys of the pairs that are taken as true without judging."""
-    if not observed_free:
-        return np.zeros(0, dtype=np.int64)
-    return pair_keys(labels)
 
 
 def _top_sums(term: PairTerm, columns: PairColumns, free: Ints, width: int) -> Floats:
