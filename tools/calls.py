@@ -145,6 +145,7 @@ def calls() -> Iterator[Call]:
             f"audit/{design}",
             lambda d=design, u=unit: _audited(top, observed, true, d, u, names),
         )
+    yield from _more_of_audits(top, other, observed, true)
     for name, made in weights.CORRECTIONS.items():
         for normalized in (False, True):
             for reduction in ("ova", "pal"):
@@ -209,6 +210,49 @@ def _weights(made: Any, labels: Any, p: Any, **options: Any) -> Any:
 
 def _found(made: Any) -> Any:
     return made.rows, made.labels, made.probability, made.by_row
+
+
+def _more_of_audits(top: Any, other: Any, observed: Any, true: Any) -> Iterator[Call]:
+    """Differences of systems, labels one by one, and when to stop, from rows and from pairs."""
+    import unmask
+    from unmask import audit
+
+    dense = true.toarray()
+    for unit, design, budget in (("rows", "simple", 80), ("pairs", "pairs", 400)):
+        plan = audit.plan(top, observed, budget=budget, unit=unit, design=design, seed=2,
+                          metrics=["P@3", "micro-R@3"])  # fmt: skip
+        answers = dense[plan.rows] if unit == "rows" else dense[plan.rows, plan.labels]
+        judged = (audit.from_rows if unit == "rows" else audit.from_pairs)(plan, answers)
+        known = np.arange(observed.shape[0]) % 5 / 4.0
+        yield (
+            f"audit/{unit} compared",
+            lambda j=judged, c=known: table_numbers(
+                unmask.compare({"a": top, "b": other}, observed, metrics=["P@3", "micro-R@3"],
+                               audit=j, covariates=c)
+            ),
+        )  # fmt: skip
+        yield (
+            f"audit/{unit} expected",
+            lambda p=plan: [[e.half, e.budget, e.twice] for e in p.expected],
+        )
+        yield (
+            f"audit/{unit} labels",
+            lambda j=judged: [
+                [each.value, each.low, each.high]
+                for each in audit.label_estimates(top, observed, j, k=3).values()
+            ],
+        )
+        yield f"audit/{unit} spurious", lambda j=judged: audit.spurious(j, observed).interval
+        yield f"audit/{unit} elusion", lambda j=judged: audit.elusion(top, observed, j, k=3).at_most
+        if unit == "rows":
+            yield f"audit/{unit} sequence", lambda j=judged: _ends(top, observed, j)
+
+
+def _ends(top: Any, observed: Any, judged: Any) -> list[Any]:
+    from unmask import audit
+
+    made = audit.sequence(top, observed, judged, "R@5", planned=100)
+    return [made.low, made.high]
 
 
 def _audited(top: Any, observed: Any, true: Any, design: str, unit: str, names: list[str]) -> Any:

@@ -15,8 +15,9 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from unmask import data, demo, diagnosis, linear, metrics, predictions, propensity
+from unmask import audit, data, demo, diagnosis, linear, metrics, predictions, propensity
 from unmask._kernels import compiling
+from unmask.arrays import checks
 from unmask.models import one_vs_all
 
 ROWS, LABELS = 1500, 24
@@ -150,6 +151,13 @@ def _evaluate(folder: Path) -> None:
     metrics.ranking(systems, labels, others, metric="R@5", estimator="deconvolved")
 
 
+def _audit(folder: Path) -> None:
+    labels = checks.labels(data.read(folder / "test.txt").labels)
+    top = predictions.read(folder / "dense.npz")
+    plan = audit.plan(top, labels, budget=40, expect=False)
+    audit.sequence(top, labels, audit.from_rows(plan, labels[plan.rows]), "R@5")
+
+
 def _diagnose(folder: Path) -> None:
     labels = data.read(folder / "train.txt").labels
     diagnosis.diagnose(labels, propensity.jain(labels))
@@ -159,5 +167,13 @@ def _demo(folder: Path) -> None:
     demo.run(n=ROWS)
 
 
-STEPS: tuple[Callable[[Path], None], ...] = (_io, _train, _predict, _evaluate, _diagnose, _demo)
+STEPS: tuple[Callable[[Path], None], ...] = (
+    _io,
+    _train,
+    _predict,
+    _evaluate,
+    _audit,
+    _diagnose,
+    _demo,
+)
 """In this order: a step uses the files of those before it."""

@@ -16,18 +16,19 @@ from scipy.stats import t as student
 
 from unmask import audit, data, pages, propensity
 from unmask._typing import Floats, Ints
+from unmask.arrays import pair_keys
 from unmask.arrays.checks import values_at
 from unmask.arrays.top import listed_keys
-from unmask.audit import frames
+from unmask.audit import designs
 from unmask.audit.designs import Question, allocation, question_of
 from unmask.audit.stopping import betting
 from unmask.data.judgements import IN_TOP
 from unmask.metrics import contributions, evaluate
 from unmask.metrics.measured import measure as measured
-from unmask.metrics.measured import pair_totals
-from unmask.metrics.measured.control import Limits, RowSample, standardized
-from unmask.metrics.measured.covariates import of_rows
-from unmask.metrics.measured.estimating import row_mean
+from unmask.metrics.measured import sampling
+from unmask.metrics.measured.context import Columns, System
+from unmask.metrics.measured.estimates import row_mean
+from unmask.metrics.measured.sampling import Limits, RowSample
 from unmask.predictions import TopK
 from unmask_studies.data import best, split_of
 from unmask_studies.drawing import chart, share, table
@@ -224,6 +225,11 @@ def _stated(about: Problem, observed: sp.csr_array) -> Iterator[Row]:
     yield _cell("stated", MICRO, "unbiased", 0, **numbers)
 
 
+def known(about: Problem, observed: sp.csr_array, name: str) -> Columns:
+    """Return the covariates of all rows for a metric at 5."""
+    return Columns(System(about.top, observed).covariates(name, 5), observed.shape[0])
+
+
 def _rows(
     about: Problem, observed: sp.csr_array, repeats: int, rng: np.random.Generator, name: str,
     m: int, part: str,
@@ -235,7 +241,7 @@ def _rows(
     if name == MICRO:
         counts = np.diff(about.true.indptr).astype(np.float64)
         values, within = np.column_stack([5 * values, counts]), (np.zeros(2), np.array([5, n]))
-    covariates = of_rows(about.top, observed, "P@5" if name == "P@5" else "R@5", 5)
+    covariates = known(about, observed, "P@5" if name == "P@5" else "R@5")
     samples = [
         RowSample(rows, np.zeros(rows.size, dtype=np.int64), np.array([n]), values[rows])
         for rows in (rng.permutation(n)[:m] for _ in range(repeats))
@@ -254,31 +260,31 @@ class Strata:
     """The strata of an audit of pairs, and how many pairs of each are in truth relevant."""
 
     question: Question
-    frame: frames.PairFrame
+    frame: designs.PairFrame
     relevant: Ints
     in_top: Floats  # 1 for strata among the first five, else 0
 
-    def fraction(self, name: str, relevant: Ints, drawn: Ints) -> pair_totals.Fraction:
+    def fraction(self, name: str, relevant: Ints, drawn: Ints) -> sampling.Fraction:
         """Return the measured metric, if so many of the drawn pairs are relevant."""
         labels, top = self.question.labels, self.question.systems[0]
         free = float(self.question.options["observed"] == "free")
         listed = np.sort(listed_keys(top, 5, labels.shape[1]))
-        hits = free * frames.contains(listed, frames.keys_of(labels)).sum()
+        hits = free * designs.contains(listed, pair_keys(labels)).sum()
         everywhere = np.full(drawn.size, float(name == MICRO))
         denominator = free * labels.nnz if name == MICRO else 5.0 * labels.shape[0]
         mine = (drawn > 0) & ((self.in_top > 0) | (everywhere > 0))
-        totals = pair_totals.of_counts(
+        totals = sampling.of_counts(
             relevant[..., mine], drawn[mine], self.frame.sizes[mine],
             (self.in_top[mine], everywhere[mine]), 0.95,
         )  # fmt: skip
-        return pair_totals.Fraction(totals, hits, denominator, (0.0, 1.0))
+        return sampling.Fraction(totals, hits, denominator, (0.0, 1.0))
 
     def least_error(self, budget: int, truth: float, total: float) -> float:
         """Return the error of micro-recall if the true rate of every stratum were known."""
         sizes = self.frame.sizes
         rate = self.relevant / np.maximum(sizes, 1)
         spread = np.where(self.in_top > 0, 1 - truth, truth) * np.sqrt(rate * (1 - rate))
-        drawn = np.maximum(frames.allocate(sizes, spread, budget, 0), 1)
+        drawn = np.maximum(designs.allocate(sizes, spread, budget, 0), 1)
         return float(np.sqrt((sizes**2 * (1 - drawn / sizes) * spread**2 / drawn).sum()) / total)
 
 
@@ -288,10 +294,10 @@ def strata_of(about: Problem, observed: sp.csr_array) -> Strata:
     question = question_of(
         about.top, observed, None, ["P@5", MICRO], "pairs", 1, {"observed": kind}
     )
-    frame = frames.pair_frame(
+    frame = designs.pair_frame(
         question.systems, question.labels, question.p, k=5, observed_free=kind == "free"
     )
-    of_true = frame.stratum_of(frames.keys_of(about.true))
+    of_true = frame.stratum_of(pair_keys(about.true))
     counts = np.bincount(of_true[of_true >= 0], minlength=len(frame.kinds))
     in_top = np.array([float(kind in IN_TOP) for kind in frame.kinds])
     return Strata(question, frame, counts, in_top)
@@ -342,13 +348,13 @@ def _sequences(about: Problem, observed: sp.csr_array, repeats: int, seed: int) 
     """Count how often the truth is ever left out, with a look after every row."""
     n, rng = observed.shape[0], np.random.default_rng(seed)
     values = about.exact("R@5")
-    truth, z = float(values.mean()), standardized(of_rows(about.top, observed, "R@5", 5))
+    truth, covariates = float(values.mean()), known(about, observed, "R@5")
     looks = min(LOOKS, n // 2)
     missed = {"sequence": 0, "interval at every look": 0}
     widths: list[float] = []
     for _ in range(repeats):
         rows = rng.permutation(n)[:looks]
-        low, high = betting(values[rows], rows, n, z, planned=looks)
+        low, high = betting(values[rows], rows, n, covariates, planned=looks)
         missed["sequence"] += int(((low > truth) | (high < truth)).any())
         widths.append(float(high[-1] - low[-1]))
         missed["interval at every look"] += ever_missed(values[rows], truth, n)

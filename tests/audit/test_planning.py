@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 from unmask import audit, data
+from unmask.arrays import pair_keys
 from unmask.arrays.top import listed_keys
-from unmask.audit import frames
+from unmask.audit import designs
 from unmask.audit.planning import read_plan, write_plan
 from unmask.metrics.measured import measure
 from unmask.predictions import TopK
@@ -98,7 +99,7 @@ def test_the_neyman_rule_is_the_best_of_all_allocations() -> None:
         return float((sizes**2 * sd**2 * (1 / m - 1 / sizes)).sum())
 
     ways = [(a, b - a, 12 - b) for a, b in combinations(range(1, 12), 2) if b - a <= 9]
-    mine = frames.allocate(sizes, sd, 12, least=1)
+    mine = designs.allocate(sizes, sd, 12, least=1)
     assert mine.sum() == 12
     assert variance(mine) <= 1.05 * min(map(variance, ways))
 
@@ -132,7 +133,7 @@ def test_pairs_of_several_systems_are_the_union_of_their_lists() -> None:
     other = TopK.from_scores(np.random.default_rng(9).random(OBSERVED.shape), 10)
     plan = audit.plan({"a": TOP, "b": other}, OBSERVED, budget=10**6, unit="pairs", metrics=["P@3"])
     keys = np.union1d(listed_keys(TOP, 3, 25), listed_keys(other, 3, 25))
-    wanted = np.setdiff1d(keys, frames.keys_of(OBSERVED))
+    wanted = np.setdiff1d(keys, pair_keys(OBSERVED))
     np.testing.assert_array_equal(np.sort(plan.rows * 25 + plan.labels), wanted)
     assert (plan.probability == 1).all()
 

@@ -14,7 +14,8 @@ from unmask.audit import stopping
 from unmask.audit.stopping import ConfidenceSequence, betting, elusion
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics import contributions
-from unmask.metrics.measured.control import ridge_predictions, standardized
+from unmask.metrics.measured.context import Columns
+from unmask.metrics.measured.sampling import ridge
 from unmask.predictions import TopK
 
 
@@ -40,7 +41,7 @@ def test_sequences_cover_at_all_looks_together(known: bool) -> None:
     missed, widths = 0, []
     for _ in range(150):
         rows = rng.permutation(n)[:120]
-        low, high = betting(values[rows], rows, n, standardized(x) if known else None)
+        low, high = betting(values[rows], rows, n, Columns.of(x) if known else None)
         missed += bool(((low > values.mean()) | (high < values.mean())).any())
         widths.append(high[-1] - low[-1])
     assert missed <= 12
@@ -151,12 +152,15 @@ def test_sequences_are_those_of_bets_on_every_mean(
     for name, number in (("GRID", 50), ("FIRST_FIT", 4), ("REFIT", 5)):
         monkeypatch.setattr(stopping, name, number)
     rng = np.random.default_rng(8)
-    x = standardized(rng.standard_normal((40, 2)))
-    everything = np.clip(level + 0.2 * x[:, 0] + 0.05 * rng.standard_normal(40), 0, 1)
+    x = Columns.of(rng.standard_normal((40, 2)))
+    z = x.at(slice(None))
+    everything = np.clip(level + 0.2 * z[:, 0] + 0.05 * rng.standard_normal(40), 0, 1)
     rows = rng.permutation(40)[:26]
     values = everything[rows]
     fits = {
-        t: ridge_predictions(x, rows[:t], values[:t, None], (0, 1))[:, 0] for t in range(4, 26, 5)
+        t: np.clip(z @ slope[:, 0] + intercept, 0, 1)
+        for t in range(4, 26, 5)
+        for slope, intercept in (ridge(z[rows[:t]], values[:t, None]),)
     }
     low, high = betting(values, rows, 40, x if known else None, planned=planned, confidence=0.9)
     expected = by_loops(
@@ -184,7 +188,7 @@ LISTED = TopK([[0, 1, 2], [0, 2, 1], [1, 0, -1], [0, 1, 2]],
 @pytest.mark.parametrize(("k", "pairs", "total"), [(1, 7, 5 / 2 + 3), (2, 3, 3), (3, 1, 0)])
 def test_pairs_outside_the_list_are_counted(k: int, pairs: int, total: float) -> None:
     """Of 5 pairs at places 2 two were judged, one relevant; of 3 others one, relevant."""
-    strata = Stratum("top", 5, 2), Stratum("far", 3, 1), Stratum("observed", 3, 1)
+    strata = Stratum("top", 5, 2), Stratum("far", 3, 1), Stratum("observed", 4, 1)
     rows, label, of = np.array([[1, 3, 0, 3], [2, 1, 2, 2], [0, 0, 1, 2]])
     sample = Sample(Design.PAIRS, (4, 3), strata, rows, label, of, observed_free=False, k=2)
     judged = Judgements(sample, np.array([1.0, 0, 1, 1]))
@@ -194,7 +198,7 @@ def test_pairs_outside_the_list_are_counted(k: int, pairs: int, total: float) ->
     assert made.at_most <= pairs
     assert made.share == pytest.approx(made.at_most / pairs)
     undrawn = Sample(
-        Design.PAIRS, (4, 3), (Stratum("top", 5, 2), Stratum("far", 3, 0)), rows[:2], label[:2],
+        Design.PAIRS, (4, 3), (Stratum("top", 5, 2), Stratum("far", 4, 0)), rows[:2], label[:2],
         of[:2], k=2,
     )  # fmt: skip
     with pytest.raises(ValueError, match="did not judge pairs outside"):

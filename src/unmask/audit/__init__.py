@@ -5,22 +5,18 @@
     table = evaluate(top, labels, metrics=["P@5", "R@5"], audit=judged)
 
 An audit is a mask that we know: inclusion probabilities are ours, so its estimates are *measured*
-and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (how samples are
-drawn), `frames` (strata), `expectation` (how precise it will be), `answers` (partial ones, too),
-`sheets` (what a person is shown), `reading` (what comes back), `annotators` (what several people
-said, joined; how far they agree), `folders` (an audit on disk), `progress` and `stopping` (when it
-is enough); the estimates are those of `unmask.metrics.measured`.
+and assume nothing of what hid the labels. Read on in `planning` (plans), `designs` (strata, and how
+samples are drawn), `expectation` (how precise it will be), `sheets` (what a person is shown),
+`answers` (what comes back, several people joined, how far they agree), `folders` (an audit on disk)
+and `stopping` (when it is enough); the estimates are those of `unmask.metrics.measured`.
 """
 
-from unmask.audit.annotators import Answer, Answers
-from unmask.audit.answers import from_pairs, from_rows
+from unmask.audit.answers import Answer, Answers, from_pairs, from_rows, read
+from unmask.audit.designs import data_fingerprint
 from unmask.audit.folders import AuditFolder, add_answers, read_folder, write_folder
-from unmask.audit.frames import data_fingerprint
 from unmask.audit.planning import AuditPlan, extend, plan
-from unmask.audit.progress import reached
-from unmask.audit.reading import read
 from unmask.audit.sheets import FORMATS, Question, Sheet, sheet, write_sheet
-from unmask.audit.stopping import elusion, sequence
+from unmask.audit.stopping import elusion, reached, sequence
 from unmask.data.judgements import Design, Judgements, Sample, Stratum
 from unmask.metrics.measured import label_estimates, spurious
 

@@ -1,6 +1,6 @@
-"""What interval to expect: audits are carried out on labels that could be the true ones.
+"""Expected intervals: audits are carried out on labels that could be the true ones.
 
-Unobserved pairs become relevant by chance, each with the rate of its stratum (`frames`): that of
+Unobserved pairs become relevant by chance, each with the rate of its stratum (`designs`): that of
 observed labels at its score, or what propensities leave missing. The design then draws from them,
 with half the budget, the budget and twice the budget, and the measured estimates say how wide
 their intervals are. Nobody knows the true labels: more may be missing than propensities say, some
@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from unmask.arrays import values_at
-from unmask.audit import frames
-from unmask.audit.designs import Question, draw
+from unmask.arrays import TopK, pair_keys, values_at
+from unmask.audit.designs import Question, draw, pair_frame
 from unmask.data.judgements import Judgements, Sample
 from unmask.metrics.intervals import z_quantile
-from unmask.metrics.measured import measure
+from unmask.metrics.measured.context import Audit
+from unmask.metrics.measured.estimates import estimates_of
 
 SEED = 20_000
 GUESSES = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-"""What the propensities are multiplied by, one audit each; at first nothing is missing.
+"""Factors of the propensities, one audit each; at first nothing is missing.
 
 They lie so close that shares near one half, which are the hardest to measure, are among them.
 """
@@ -63,7 +63,7 @@ class Expected:
 
 
 def expected(question: Question, budget: int) -> tuple[Expected, ...]:
-    """Half-widths for the first system of a question.
+    """Return half-widths for the first system of a question.
 
     Parameters
     ----------
@@ -78,11 +78,21 @@ def expected(question: Question, budget: int) -> tuple[Expected, ...]:
         One for every metric of the question.
     """
     columns = np.zeros((len(FACTORS), len(question.metrics)))
+    about: Audit | None = None
     for seed, guess in enumerate(GUESSES, SEED):
         supposed = replace(question, p=np.minimum(question.p * guess, 1.0))
         true = plausible_truth(supposed, seed)
-        made = [_half_widths(question, true, max(1, int(budget * f)), seed) for f in FACTORS]
-        columns = np.maximum(columns, made)
+        for row, factor in enumerate(FACTORS):
+            try:
+                sample = draw(question, max(1, int(budget * factor)), None, seed)
+            except ValueError:  # the budget buys less than two rows
+                columns[row] = math.nan
+                continue
+            judged = _answered(sample, true)
+            if about is None:
+                about = Audit.checked(judged, question.labels, asked=question.metrics)
+            widths = _half_widths(about.with_judged(judged), question.systems[0])
+            columns[row] = np.maximum(columns[row], widths)
     return tuple(
         Expected(name, *(float(column[i]) for column in columns))
         for i, name in enumerate(question.metrics)
@@ -90,12 +100,12 @@ def expected(question: Question, budget: int) -> tuple[Expected, ...]:
 
 
 def plausible_truth(question: Question, seed: int = SEED) -> sp.csr_array:
-    """Labels that could be the true ones: the observed, and unobserved ones by chance.
+    """Draw labels that could be the true ones: the observed, and unobserved ones by chance.
 
     Rows miss more or fewer: their chances are multiplied by exponential numbers of mean 1.
     """
     rng = np.random.default_rng(seed)
-    frame = frames.pair_frame(
+    frame = pair_frame(
         question.systems, question.labels, question.p, k=question.k, observed_free=True
     )
     more = rng.standard_exponential(frame.shape[0])[frame.keys // frame.shape[1]]
@@ -104,21 +114,16 @@ def plausible_truth(question: Question, seed: int = SEED) -> sp.csr_array:
     counts = rng.binomial(frame.sizes, frame.rates)
     counts[:first_far] = 0
     far, _ = frame.draw(counts, np.zeros(0, np.int64), rng)
-    keys = np.unique(np.concatenate([frames.keys_of(question.labels), listed, far]))
+    keys = np.unique(np.concatenate([pair_keys(question.labels), listed, far]))
     row, label = np.divmod(keys, frame.shape[1])
     return sp.csr_array(sp.coo_array((np.ones(keys.size), (row, label)), shape=frame.shape))
 
 
-def _half_widths(question: Question, true: sp.csr_array, budget: int, seed: int) -> list[float]:
-    try:
-        sample = draw(question, budget, None, seed)
-    except ValueError:  # the budget buys less than two rows
-        return [math.nan] * len(question.metrics)
-    made = measure(
-        question.systems[0], question.labels, _answered(sample, true), metrics=question.metrics
-    )
+def _half_widths(about: Audit, top: TopK) -> list[float]:
+    sample = about.judged.sample
     judged = np.unique(sample.first_phase[0]).size
     margin = 1 + z_quantile(2 * KEPT - 1) / math.sqrt(2 * max(judged - 1, 1))
+    made = estimates_of(about, top)
     return [margin * (each.interval[1] - each.interval[0]) / 2 for each in made]
 
 

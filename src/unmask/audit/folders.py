@@ -26,7 +26,7 @@ from typing import Any
 
 from unmask._messages import function
 from unmask._typing import PathLike, Record
-from unmask.audit.annotators import Answers
+from unmask.audit.answers import Answers
 from unmask.audit.planning import AuditPlan
 from unmask.audit.sheets import Sheet, plan_key
 from unmask.data.reading import names_beside
@@ -56,13 +56,13 @@ class DataFile:
 
     @classmethod
     def of(cls, path: PathLike) -> DataFile:
-        """A file as it is now."""
+        """Describe a file as it is now."""
         parts = _parts(Path(path))
         return cls(Path(path), _size(parts), _digest(parts))
 
     @property
     def unchanged(self) -> Path:
-        """The path, if the same content is there.
+        """Return the path, if the same content is there.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class DataFile:
 
 
 def _parts(path: Path) -> list[Path]:
-    """All files that reading a path may read."""
+    """Return all files that reading a path may read."""
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.is_file())
     if not path.exists():  # what the names of several files begin with
@@ -109,7 +109,7 @@ def _digest(parts: Sequence[Path]) -> str:
 
 @dataclass(frozen=True)
 class AuditFolder:
-    """What an audit's folder holds.
+    """The content of an audit's folder.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _refuse_other_questions(plan: AuditPlan, sheet: Sheet) -> None:
 
 
 def read_folder(path: PathLike) -> AuditFolder:
-    """An audit from its folder.
+    """Read an audit from its folder.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What to judge: a random sample of rows or pairs with known inclusion probabilities.
+"""Plans: random samples of rows or pairs with known inclusion probabilities.
 
     plan = audit.plan(top, labels, budget=200, unit="rows", seed=0)
     plan.rows, plan.probability                  # and plan.labels for unit="pairs"
@@ -120,7 +120,7 @@ class AuditPlan:
 
     @property
     def unit(self) -> str:
-        """What is judged: "rows" or "pairs"."""
+        """The unit of judging: "rows" or "pairs"."""
         return self.sample.unit
 
     @property
@@ -144,11 +144,11 @@ class AuditPlan:
         return self.waves[0].seed
 
     def __len__(self) -> int:
-        """How many rows or pairs are to be judged."""
+        """Return how many rows or pairs are to be judged."""
         return len(self.sample.rows)
 
     def __str__(self) -> str:
-        """What is to be judged, and a line on what can be expected of every metric."""
+        """Say what is to be judged, with a line on what can be expected of every metric."""
         draws = ", ".join(str(wave.units) for wave in self.waves)
         lines = [
             f"Audit plan: {len(self):,} {self.unit} to judge ({self.sample.design.value} design, "
@@ -162,7 +162,7 @@ class AuditPlan:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """What notebooks show: what is to be judged, and what can be expected of it."""
+        """Show what is to be judged, and what can be expected of it, in a notebook."""
         header = ["metric", "± with half of it", "± with this", "± with twice as many"]
         rows = [
             [each.metric, *(f"{width:.3f}" for width in (each.half, each.budget, each.twice))]
@@ -175,7 +175,7 @@ class AuditPlan:
         return html_table(f"Audit plan: {len(self):,} {self.unit} to judge", header, rows, notes)
 
     def to_dict(self) -> Record:
-        """Plain values for JSON, as the module describes them; `from_dict` is the inverse."""
+        """Return plain values for JSON as the module describes them; `from_dict` is the inverse."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -193,7 +193,7 @@ class AuditPlan:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> AuditPlan:
-        """The plan that `to_dict` made a dict of.
+        """Make a plan of what `to_dict` returned.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class AuditPlan:
         return made
 
     def _refuse_contradictions(self) -> None:
-        """Waves make up budget and units; a forecast is of every metric, or of none."""
+        """Refuse waves that do not make up budget and units, or a forecast of some metrics only."""
         units, budget = (sum(getattr(w, name) for w in self.waves) for name in ("units", "budget"))
         if not self.metrics:
             raise ValueError("the plan is made for no metric.")
@@ -283,7 +283,7 @@ def write_plan(path: PathLike, plan: AuditPlan) -> None:
 
 
 def read_plan(path: PathLike) -> AuditPlan:
-    """The plan in a file of `write_plan`.
+    """Read the plan in a file of `write_plan`.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def plan(
 
 
 def _stated(**options: object) -> PlanOptions:
-    """The options that were stated."""
+    """Return the options that were stated."""
     return cast("PlanOptions", {name: each for name, each in options.items() if each is not None})
 
 
@@ -519,7 +519,7 @@ def _observed(labels: LabelsLike | Dataset) -> LabelsLike:
 
 
 def _as_read(rows: Dataset) -> bool:
-    """Whether the labels are only those that the rows of a file have."""
+    """Return whether the labels are only those that the rows of a file have."""
     if rows.labels is None or rows.source.format in WITH_LENGTH:
         return False
     every_label_has_a_row = np.unique(rows.labels.indices).size == rows.labels.shape[1]
@@ -529,7 +529,7 @@ def _as_read(rows: Dataset) -> bool:
 def _stored_options(
     stored: Mapping[str, Any], sample: Sample, metrics: Sequence[str]
 ) -> PlanOptions:
-    """The options, which must be possible and those of the sample."""
+    """Return the options, which must be possible and those of the sample."""
     observed = fields.text(stored, "observed")
     if observed not in ("free", "sampled"):
         raise ValueError(f"'observed' must be free or sampled; got {observed[:40]!r}.")

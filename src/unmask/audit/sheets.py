@@ -51,7 +51,7 @@ WORDS = ("yes", "no", "unsure", "skip")
 
 @dataclass(frozen=True)
 class Question:
-    """What a person is asked.
+    """A question to a person.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Question:
 
     @property
     def id(self) -> str:
-        """How files name it; no spreadsheet takes it for a date or a time."""
+        """Its name in files; no spreadsheet takes it for a date or a time."""
         return f"r{self.row}" if self.label is None else f"r{self.row}_l{self.label}"
 
 
@@ -111,11 +111,11 @@ class Sheet:
     label_names: tuple[str, ...]
 
     def name_of(self, label: int | None) -> str:
-        """The name of a label."""
+        """Return the name of a label."""
         return "" if label is None else self.label_names[label]
 
     def to_dict(self) -> Record:
-        """Plain values for JSON; texts stand once per row. `from_dict` is the inverse."""
+        """Return plain values for JSON; texts stand once per row. `from_dict` is the inverse."""
         rows = {q.row: [q.row_name, q.text] for q in self.questions}
         return {
             "format": FORMAT,
@@ -129,7 +129,7 @@ class Sheet:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Sheet:
-        """The sheet that `to_dict` made a dict of.
+        """Make a sheet of what `to_dict` returned.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Sheet:
 
 
 def _entries(stored: Mapping[str, Any], name: str) -> list[Any]:
-    """Three values of any type."""
+    """Return three values of any type."""
     return fields.list_of(stored, name, lambda held, place: held[place], length=3)
 
 
@@ -176,7 +176,7 @@ def sheet(
     texts: Sequence[str] | None = None,
     reveal: tuple[LabelsLike, Mapping[str, TopK]] | None = None,
 ) -> Sheet:
-    """The questions of a plan.
+    """Make the questions of a plan.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def sheet(
 
 
 def plan_key(plan: AuditPlan) -> str:
-    """What tells a plan from others: its data and its first draw; further waves keep it.
+    """Return a text that tells a plan from others by its data and its first draw.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def _hints(
     names: tuple[str, ...],
     shape: tuple[int, int],
 ) -> Callable[[int, int | None], str]:
-    """What to say of a row or pair: whether it is observed, and where systems have it."""
+    """Return hints about a row or pair: whether it is observed, and where systems have it."""
     if reveal is None:
         return lambda row, label: ""
     labels: sp.csr_array = checks.labels(reveal[0])
@@ -341,7 +341,7 @@ def _beside(target: Path, end: str) -> Path:
 
 
 def _fields(sheet: Sheet, question: Question) -> dict[str, object]:
-    """A line of the sheet: what is asked, and places for the answer."""
+    """Return a line of the sheet: what is asked, and places for the answer."""
     hint = {"hint": question.hint} if question.hint else {}
     asked = {"question": question.id, "row": question.row_name, "text": question.text, **hint}
     if question.label is None:
@@ -380,14 +380,14 @@ def _label_studio(sheet: Sheet) -> dict[str, str]:
 
 
 def _shown(sheet: Sheet, question: Question) -> dict[str, object]:
-    """The fields without places for an answer, none of them empty, which the tools dislike."""
+    """Return the fields without places for an answer, none of them empty (tools dislike that)."""
     fields = _fields(sheet, question)
     asked = ("answer", "labels", "others", "complete")
     return {name: fields[name] or question.row_name for name in fields if name not in asked}
 
 
 def label_studio_config(sheet: Sheet) -> str:
-    """The labelling interface that Label Studio needs for the tasks of a sheet.
+    """Return the labelling interface that Label Studio needs for the tasks of a sheet.
 
     Parameters
     ----------
@@ -459,5 +459,5 @@ FORMATS: dict[str, Callable[[Sheet], dict[str, str]]] = {
     "label-studio": _label_studio,
     "argilla": _argilla,
 }
-"""How a sheet is written: texts of the file itself and of files beside it, by the end of their
+"""Writers of sheets: texts of the file itself and of files beside it, by the end of their
 names."""

@@ -1,4 +1,4 @@
-"""When to stop: intervals that hold at every look, and what nobody predicted.
+"""When to stop: precision so far, intervals that hold at every look, and what nobody predicted.
 
 Looking at an ordinary 95 % interval after every judgement, and stopping when it looks good, finds
 a false effect in a third of all audits. A confidence sequence covers the truth at *all* looks
@@ -14,37 +14,47 @@ covariates of `metrics.measured`. Bets are λ = √(2 ln(2/α) / (m σ̂²)), tu
 never more than ¾ of what could be lost.
 
 Waudby-Smith & Ramdas, *Estimating means of bounded random variables by betting*, JRSS B 2024.
+
+`reached` shows how precise an audit has become: its estimates after part of the answers, and after
+all. Units stand in random order, so the first of them are an audit of their own. Those intervals
+are for a number of units fixed beforehand: they show how precision grows, and are no rule for
+stopping.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.stats import t as student
 
 from unmask._messages import named_options, setting
 from unmask._typing import Bools, Floats, Ints, LabelsLike
 from unmask.arrays import TopK, checks, entry_rows, values_at
+from unmask.audit.answers import Answers
+from unmask.audit.planning import AuditPlan
 from unmask.data.judgements import OBSERVED, Design, Judgements, Vocabulary
-from unmask.metrics.measured import pair_totals
-from unmask.metrics.measured.control import (
+from unmask.metrics.measured.context import Audit, Columns, CovariatesLike
+from unmask.metrics.measured.estimates import at_extremes, estimates_of
+from unmask.metrics.measured.rows import place_weights, refuse_uncovered
+from unmask.metrics.measured.sampling import (
     RowSample,
     controlled,
-    ridge_predictions,
-    standardized,
+    kinds_of,
+    ridge,
+    totals,
     variance,
 )
-from unmask.metrics.measured.covariates import CovariatesLike, checked_covariates, of_rows
-from unmask.metrics.measured.estimating import at_extremes, place_weights, refuse_uncovered
-from unmask.metrics.measured.row_values import judged_rows
 from unmask.metrics.registry import METRICS, MICRO, OF_PREDICTED, split_measured
 
 GRID = 2000
 TRUNCATION = 0.75
 REFIT, FIRST_FIT = 20, 30
+LOOKS = 8
+LEAST = 5
+"""Fewer judged units than this give no interval worth showing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +94,7 @@ class ConfidenceSequence:
         at_least: float | None = None,
         below: float | None = None,
     ) -> int | None:
-        """After how many rows the audit could stop; None if it must go on.
+        """Return after how many rows the audit could stop; None if it must go on.
 
         Parameters
         ----------
@@ -123,7 +133,7 @@ def sequence(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> ConfidenceSequence:
-    """Intervals of a metric after every judged row, valid at every look.
+    """Compute intervals of a metric after every judged row, valid at every look.
 
     Parameters
     ----------
@@ -163,7 +173,7 @@ def sequence(
     >>> made.rows_until(at_least=0.1) is not None
     True
     """
-    name, k = split_measured(metric)
+    name = split_measured(metric)[0]
     if judged.sample.design is not Design.SIMPLE:
         raise ValueError(
             f"a confidence sequence needs simple rows in random order; this is a "
@@ -179,38 +189,37 @@ def sequence(
             f"audit with the whole vocabulary, {setting('vocabulary', of='audit.plan')}, or stop "
             "by a metric of precision."
         )
-    observed = checks.labels(labels)
-    if judged.open_units.any():
+    about = Audit.checked(judged, labels, confidence, covariates, [metric])
+    return _sequence(about, top, metric, judged.n_judged if planned is None else planned)
+
+
+def _sequence(about: Audit, top: TopK, metric: str, planned: int) -> ConfidenceSequence:
+    if about.judged.open_units.any():
         least, most = (
-            sequence(top, observed, each, metric, planned=planned, confidence=confidence,
-                     covariates=covariates)
-            for each in at_extremes(top, observed, judged, metric)
-        )  # fmt: skip
+            _sequence(each, top, metric, planned) for each in at_extremes(about, top, metric)
+        )
         return replace(least, high=most.high)
+    name, k = split_measured(metric)
     k = top.k if k is None else k
-    rows = judged_rows(judged, observed)
-    from_ranking = of_rows(top, observed, f"{name}@{k}", k)
-    extra = checked_covariates(covariates, top, observed.shape, k)
-    z = standardized(
-        from_ranking if extra is None else np.concatenate([from_ranking, extra], axis=1)
-    )
+    rows = about.rows
     low, high = betting(
-        rows.values(top, f"{name}@{k}"), rows.rows, observed.shape[0], z,
-        planned=planned, confidence=confidence,
+        rows.values(top, f"{name}@{k}"), rows.rows, about.labels.shape[0],
+        about.row_covariates([about.system(top)], f"{name}@{k}", k),
+        planned=planned, confidence=about.confidence,
     )  # fmt: skip
-    return ConfidenceSequence(metric, low, high, confidence)
+    return ConfidenceSequence(metric, low, high, about.confidence)
 
 
 def betting(
     values: Floats,
     rows: Ints,
     n: int,
-    covariates: Floats | None = None,
+    covariates: Columns | None = None,
     *,
     planned: int | None = None,
     confidence: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """The ends of a confidence sequence for the mean of n values in [0, 1].
+    """Compute the ends of a confidence sequence for the mean of n values in [0, 1].
 
     Parameters
     ----------
@@ -220,8 +229,8 @@ def betting(
         Which of the n they are.
     n : int
         How many there are in all.
-    covariates : floats of shape (n, q), optional
-        Standardised numbers that are known of all.
+    covariates : Columns, optional
+        What is known of all.
     planned : int, optional
         At which length the bets aim; by default m.
     confidence : float, default 0.95
@@ -245,13 +254,14 @@ def betting(
     means = np.linspace(0, 1, GRID + 1)
     wealth = np.zeros((2, means.size))  # logarithms of K⁺ and K⁻
     alive = np.ones(means.size, dtype=bool)
-    predicted = np.zeros(n)
+    predicted, z = np.zeros(n), None if covariates is None else covariates.at(slice(None))
     left, total, spread, centre = 0.0, 0.0, 0.25, 0.5
     low, high = np.empty(values.size), np.empty(values.size)
     for t, (value, row) in enumerate(zip(values.tolist(), rows.tolist(), strict=True)):
-        if covariates is not None and t >= FIRST_FIT and (t - FIRST_FIT) % REFIT == 0:
+        if z is not None and t >= FIRST_FIT and (t - FIRST_FIT) % REFIT == 0:
             past = rows[:t]
-            predicted = ridge_predictions(covariates, past, values[:t, None], (0, 1))[:, 0]
+            slope, intercept = ridge(z[past], values[:t, None])
+            predicted = np.clip(z @ slope[:, 0] + intercept, 0, 1)
             left = float(predicted.sum() - predicted[past].sum())
         rest = n - t
         f_mean = left / rest
@@ -273,7 +283,7 @@ def betting(
 
 
 def _hull(means: Floats, alive: Bools, low: float, high: float) -> tuple[float, float]:
-    """The means that are left, a step of the grid wider, within the interval so far."""
+    """Return the means that are left, a step of the grid wider, within the interval so far."""
     index = np.flatnonzero(alive)
     if not index.size:
         return low, high
@@ -283,7 +293,7 @@ def _hull(means: Floats, alive: Bools, low: float, high: float) -> tuple[float, 
 
 @dataclass(frozen=True)
 class Elusion:
-    """How many of the pairs that nobody predicted are relevant.
+    """The number of relevant pairs that nobody predicted.
 
     Parameters
     ----------
@@ -320,7 +330,7 @@ class Elusion:
 
     @property
     def sentence(self) -> str:
-        """In English."""
+        """The finding in English."""
         beyond = (
             "" if self.vocabulary == "stated"
             else " Labels that nobody recorded or predicted in any row are not among them."
@@ -336,7 +346,7 @@ class Elusion:
 def elusion(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> Elusion:
-    """How many relevant labels elude both the observed labels and the first k predictions.
+    """Estimate how many relevant labels elude the observed labels and the first k predictions.
 
     Parameters
     ----------
@@ -369,30 +379,29 @@ def elusion(
     >>> missed.pairs, missed.relevant, bool(0 < missed.at_most < 10)
     (150, 0.0, True)
     """
-    observed = checks.labels(labels)
-    checks.confidence(confidence)
-    k = checks.positive_int(k, "k")
+    about = Audit.checked(judged, labels, confidence)
+    return _elusion(about, top, checks.positive_int(k, "k"))
+
+
+def _elusion(about: Audit, top: TopK, k: int) -> Elusion:
+    judged = about.judged
     if judged.open_units.any():  # fewest relevant pairs outside the list where recall is highest
-        ends = at_extremes(top, observed, judged, f"micro-R@{min(k, top.k)}")
-        more, fewer = (elusion(top, observed, j, k=k, confidence=confidence) for j in ends)
+        ends = at_extremes(about, top, f"micro-R@{min(k, top.k)}")
+        more, fewer = (_elusion(each, top, k) for each in ends)
         return replace(more, relevant=(fewer.relevant + more.relevant) / 2)
     refuse_uncovered(judged)
-    n, width = observed.shape
-    shown = observed.tocoo()
-    hits = int(place_weights(top, shown.row, shown.col, k, "P").sum())
-    predicted = int((top.labels[:, :k] >= 0).sum())
-    pairs = n * width - predicted - (observed.nnz - hits)
-    if judged.sample.design is Design.PAIRS:
-        relevant, most = _eluding_pairs(top, judged, k, confidence)
-    else:
-        relevant, most = _eluding_rows(top, observed, judged, k, confidence)
+    n, width = about.labels.shape
+    hits = int(about.system(top).observed_weight(k, "P"))
+    pairs = n * width - top.pairs(k).rows.size - (about.labels.nnz - hits)
+    by_rows = _eluding_rows if about.by_rows else _eluding_pairs
+    relevant, most = by_rows(about, top, k)
     return Elusion(
-        k, pairs, relevant, min(float(pairs), most), confidence, judged.sample.vocabulary
+        k, pairs, relevant, min(float(pairs), most), about.confidence, judged.sample.vocabulary
     )
 
 
-def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> tuple[float, float]:
-    sample = judged.sample
+def _eluding_pairs(about: Audit, top: TopK, k: int) -> tuple[float, float]:
+    sample = about.judged.sample
     if any(sample.strata[h].kind not in OBSERVED for h in sample.uncovered):
         raise ValueError(
             "this audit did not judge pairs outside the predictions; plan one with "
@@ -400,15 +409,13 @@ def _eluding_pairs(top: TopK, judged: Judgements, k: int, confidence: float) -> 
         )
     outside = 1.0 - np.minimum(place_weights(top, sample.rows, sample.pair_labels, k, "P"), 1.0)
     observed = np.array([s.kind in OBSERVED for s in sample.strata])[sample.stratum]
-    counted = pair_totals.kinds_of(judged, outside * ~observed, np.zeros(outside.size))
-    made = pair_totals.totals(judged, counted, 2 * confidence - 1)
+    counted = kinds_of(about.judged, outside * ~observed, np.zeros(outside.size))
+    made = totals(about.judged, counted, 2 * about.confidence - 1)
     return float(made.total.sum()), float(made.end(np.ones(made.total.size), 1))
 
 
-def _eluding_rows(
-    top: TopK, observed: sp.csr_array, judged: Judgements, k: int, confidence: float
-) -> tuple[float, float]:
-    rows = judged_rows(judged, observed)
+def _eluding_rows(about: Audit, top: TopK, k: int) -> tuple[float, float]:
+    rows, observed = about.rows, about.labels
     outside = 1.0 - rows.top_weights(top, k)
     entry = entry_rows(rows.relevant)
     listed = rows.relevant.indices < observed.shape[1]
@@ -416,12 +423,108 @@ def _eluding_rows(
     shown[listed] = values_at(observed, rows.rows[entry[listed]], rows.relevant.indices[listed]) > 0
     outside = outside * ~shown
     counts = np.bincount(entry, rows.weights.data * outside, minlength=rows.rows.size)
-    sizes = np.array([s.size for s in judged.sample.strata])
+    sizes = np.array([s.size for s in about.judged.sample.strata])
     values = counts[:, None].astype(np.float64)
     inner = rows.linear_variances(outside)
     sample = RowSample(rows.rows, rows.stratum, sizes, values, inner, estimated=not rows.whole)
     made = controlled(sample, None, (0, math.inf))
     error = math.sqrt(variance(sample, made.residuals[:, 0]))
-    reach = float(student.ppf(confidence, max(rows.rows.size - sizes.size, 1))) * error
+    reach = float(student.ppf(about.confidence, max(rows.rows.size - sizes.size, 1))) * error
     n = float(sizes.sum())
     return n * float(made.means[0]), n * (float(made.means[0]) + reach)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A measured metric after some of the answers.
+
+    Parameters
+    ----------
+    metric : str
+    judged : int
+        Rows or pairs judged.
+    value, low, high : float
+        The estimate and its interval.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> path[-1].metric, path[-1].judged, path[-1].low <= path[-1].value <= path[-1].high
+    ('P@1', 40, True)
+    """
+
+    metric: str
+    judged: int
+    value: float
+    low: float
+    high: float
+
+
+@named_options
+def reached(
+    plan: AuditPlan,
+    answers: Answers,
+    top: TopK,
+    labels: LabelsLike,
+    metrics: Sequence[str],
+    *,
+    looks: int = LOOKS,
+    confidence: float = 0.95,
+) -> tuple[Reached, ...]:
+    """Measure metrics after more and more of the answers, in the order of the plan.
+
+    Parameters
+    ----------
+    plan : AuditPlan
+    answers : Answers
+        To its questions.
+    top : TopK
+        Predictions.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    metrics : sequence of str
+        What is measured.
+    looks : int, default 8
+        How many times; the last one has all answers.
+    confidence : float, default 0.95
+        Of the intervals.
+
+    Returns
+    -------
+    tuple of Reached
+        By number of judged units; looks at too few units are left out.
+
+    Raises
+    ------
+    ValueError
+        If a metric does not exist or was not planned for, or data and plan do not fit.
+
+    Examples
+    --------
+    >>> from unmask import audit
+    >>> top, labels = TopK([[0], [1]] * 50, [[1.0]] * 100), [[1, 0], [0, 0]] * 50
+    >>> plan = audit.plan(top, labels, budget=40, metrics=["P@1"])
+    >>> said = {i: audit.Answer("complete", labels=(0,)) for i in range(40)}
+    >>> path = reached(plan, Answers(audit.sheet(plan), {"ann": said}), top, labels, ["P@1"])
+    >>> [each.judged for each in path]
+    [5, 10, 15, 20, 25, 30, 35, 40]
+    """
+    about: Audit | None = None
+    path: dict[tuple[str, int], Reached] = {}
+    for first in np.unique(np.linspace(0, len(plan), looks + 1)[1:].astype(int)).tolist():
+        try:
+            judged = answers.judgements(plan, first=first)
+        except ValueError:  # too few
+            continue
+        if judged.n_judged < min(LEAST, len(plan)):
+            continue
+        if about is None:
+            about = Audit.checked(judged, labels, confidence, asked=metrics)
+        size = judged.n_judged
+        for each in estimates_of(about.with_judged(judged), top):
+            path[each.metric, size] = Reached(each.metric, size, each.value, *each.interval)
+    return tuple(path.values())

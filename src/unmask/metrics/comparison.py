@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -77,7 +77,7 @@ from unmask.propensity.models import PropensityModel
 if TYPE_CHECKING:
     from unmask.data import Dataset, Hierarchy
     from unmask.data.judgements import Judgements
-    from unmask.metrics.measured.covariates import CovariatesLike
+    from unmask.metrics.measured.context import CovariatesLike
 
 Models: TypeAlias = "Mapping[str, PropensityModel | PropensityLike] | Sequence[PropensityModel]"
 """Models, or propensities by name."""
@@ -234,7 +234,7 @@ def _with_audit(
     propensity: PropensityLike | PropensityEstimate | None,
 ) -> Tables:
     """Measured differences first; a stated one that they contradict is doubtful."""
-    from unmask.metrics.measured.evaluation import observed_only, run_of_audit
+    from unmask.metrics.measured.estimates import observed_only, run_of_audit
 
     measured = _measured(request, systems, labels)
     others = tuple(each for each in request.estimators if each != MEASURED)
@@ -258,34 +258,21 @@ def _measured(
     request: Request, systems: Mapping[str, Predictions], labels: LabelsLike
 ) -> dict[str, list[Estimate]]:
     """Measured differences to the first system, each with its outcome."""
-    from unmask.metrics.measured import measure_differences
-    from unmask.metrics.measured.by_influence import Signed, difference
-    from unmask.metrics.measured.estimating import checked_audit
-    from unmask.metrics.measured.evaluation import adds_rows_up, with_spurious_rate
+    from unmask.metrics.measured.context import Audit
+    from unmask.metrics.measured.estimates import differences_of, with_spurious_rate
 
     if request.audit is None:
         raise ValueError("internal error: no audit to measure by.")
-    first, *others = systems
-    observed, audit = checks.labels(labels), request.audit
-    confidence, covariates = request.confidence, request.covariates
-    by_rows = [name for name in request.metrics if adds_rows_up(name)]
-    measured: dict[str, list[Estimate]] = {name: [] for name in others}
-    if by_rows:
-        tops = {name: as_top(top, by_rows) for name, top in systems.items()}
-        measured = measure_differences(
-            tops, labels, audit, metrics=by_rows, confidence=confidence, covariates=covariates
-        )
-    about = checked_audit(audit, labels, confidence, covariates)
-    by_influence = [each for each in request.metrics if not adds_rows_up(each)]
-    for name, metric in product(others, by_influence):
-        both = Signed(systems[name], 1.0), Signed(systems[first], -1.0)
-        measured[name].append(difference(about, metric, *both))
+    about = Audit.checked(
+        request.audit, labels, request.confidence, request.covariates, request.metrics
+    )
+    first = next(iter(systems))
     return {
         name: [
             _decided(each, each.interval, each.details["p_value"], (name, first))
-            for each in with_spurious_rate(rows, audit, observed, confidence)
+            for each in with_spurious_rate(rows, about)
         ]
-        for name, rows in measured.items()
+        for name, rows in differences_of(about, systems).items()
     }
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from unmask import parallel
     from unmask.data import Dataset, Hierarchy
     from unmask.data.judgements import Judgements
-    from unmask.metrics.measured.covariates import CovariatesLike
+    from unmask.metrics.measured.context import CovariatesLike
 
 
 @overload
@@ -241,7 +241,7 @@ def answer(
         rows = pairs.predictions(top), pairs.labels, pairs.propensity(propensity)
         return pairs.with_counts(answer(request, *rows, parts=False))
     if request.audit is not None:
-        from unmask.metrics.measured.evaluation import beside_measured
+        from unmask.metrics.measured.estimates import beside_measured
 
         return beside_measured(
             top, labels, request.audit, request.metrics,

@@ -1,4 +1,4 @@
-"""Judged pairs: predictions, labels and propensities after judgements, before metrics see them.
+"""Predictions, labels and propensities after judgements of pairs, before metrics see them.
 
 Ignored pairs leave the ranking (the places behind move up) and the labels; verified positives are
 labels with p = 1; verified negatives are none. After that nothing else needs to know of them: a
@@ -44,7 +44,7 @@ class JudgedPairs:
         return self.pairs.labels
 
     def predictions(self, top: TopK | LabelSets | ScoresLike) -> TopK | LabelSets | ScoresLike:
-        """The predictions in the order of ids and names, without ignored pairs.
+        """Return the predictions in the order of ids and names, without ignored pairs.
 
         Of a list, the places behind ignored pairs move up.
 
@@ -83,7 +83,7 @@ class JudgedPairs:
     def propensity(
         self, propensity: PropensityLike | PropensityEstimate | None
     ) -> PropensityLike | PropensityEstimate | None:
-        """The propensities, 1 for verified labels.
+        """Return the propensities, 1 for verified labels.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class JudgedPairs:
         return self.pairs.propensity(propensity)
 
     def with_counts(self, table: Table) -> Table:
-        """The table, whose run says how many pairs were judged.
+        """Return the table with a run that says how many pairs were judged.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class JudgedPairs:
 
 
 def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
-    """The labels of a data set after its judgements; None for plain labels.
+    """Return the labels of a data set after its judgements; None for plain labels.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def judged_pairs(labels: LabelsLike | Dataset) -> JudgedPairs | None:
 
 
 def _without(matrix: sp.csr_array, pairs: sp.csr_array) -> sp.csr_array:
-    """The stored entries, zeros among them, that are not among the pairs."""
+    """Return the stored entries, zeros among them, that are not among the pairs."""
     checks.same_shape(matrix, pairs, "predictions", "labels")
     rows, others = (entry_rows(each) for each in (matrix, pairs))
     width = matrix.shape[1]

@@ -28,7 +28,7 @@ from unmask.propensity.mask_model import MaskModel
 if TYPE_CHECKING:
     from unmask.data import Dataset, Hierarchy
     from unmask.data.judgements import Judgements
-    from unmask.metrics.measured.covariates import CovariatesLike
+    from unmask.metrics.measured.context import CovariatesLike
 
 Predictions: TypeAlias = "TopK | LabelSets | ScoresLike"
 """The best labels of every row, a set of them, or scores of all."""

@@ -31,7 +31,7 @@ import scipy.sparse as sp
 from unmask._messages import named_options
 from unmask._typing import Floats, Ints, PathLike, Record
 from unmask.arrays import checks, pair_keys
-from unmask.audit.annotators import Answers
+from unmask.audit.answers import Answers
 from unmask.audit.sheets import Question, Sheet
 from unmask.data import Dataset
 from unmask.data.dataset import Judgement

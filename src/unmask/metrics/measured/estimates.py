@@ -1,19 +1,33 @@
-"""Measured estimates of metrics, and of differences between systems.
+"""Estimates from judgements: means of rows, sums of pairs, and influences of rows.
 
-Where rows were chosen (whole rows, two-phase), a metric is the mean of the values of rows, with
-control variates (`control`), or the ratio of two such means (micro metrics). Its interval is
-Wilson's, with a quantile of Student's t, for as many trials as the variance is worth that two more
-rows, of the least and of the largest value, leave: near 0 and 1, and where rows are all alike, few
-rows say little. A few rows with many labels decide a ratio, so that the variance of its residuals
-is itself uncertain: with kurtosis κ as uncertain as that of 2m/(κ − 1) normal ones, which are then
-the degrees of freedom. Where pairs were chosen over all rows, metrics are sums over pairs
-(`pair_totals`). Point and ends lie within the range of the metric.
+**Means and sums.** Where rows were chosen (whole rows, two-phase), a metric is the mean of the
+values of rows, with control variates (`sampling`), or the ratio of two such means (micro metrics).
+Its interval is Wilson's, with a quantile of Student's t, for as many trials as the variance is
+worth that two more rows, of the least and of the largest value, leave: near 0 and 1, and where rows
+are all alike, few rows say little. A few rows with many labels decide a ratio, so that the variance
+of its residuals is itself uncertain: with kurtosis κ as uncertain as that of 2m/(κ − 1) normal
+ones, which are then the degrees of freedom. Where pairs were chosen over all rows, metrics are sums
+over pairs (`sampling`). Point and ends lie within the range of the metric.
+
+**Influences.** Of m rows that were drawn at random and judged completely, the metric of their true
+labels is θ_S. The observed labels of the same rows give ϑ_S, those of all rows ϑ; how the sample
+happens to differ from all rows shows in both, so that
+
+    θ̂ = θ_S + λ (ϑ − ϑ_S)
+
+is measured whatever hid the labels, and λ, the slope of what rows add to θ_S on what they add to
+ϑ_S (`contributions`, within [0, 1]), makes it as precise as they are alike. With r the residuals,
+the variance is (1 − m/n) s²(r)/m, and the interval that of Student's t. Rows drawn by strata would
+need weights that these metrics do not have.
+
+A mean over labels counts those of the judged rows. Where many labels that are observed elsewhere
+are in none of them, it is that of frequent labels, and its verdict says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,14 +36,25 @@ import scipy.sparse as sp
 from scipy.stats import poisson
 from scipy.stats import t as student
 
-from unmask._typing import Floats, Integers, Ints, LabelsLike
-from unmask.arrays import TopK, checks, entry_rows, fingerprint
+from unmask._typing import Floats, Ints, LabelsLike
+from unmask.arrays import LabelSets, TopK, checks, entry_rows, fingerprint, values_at
 from unmask.data.judgements import IN_TOP, Design, Judgements
-from unmask.metrics.claims import Advice, Level, Reason, Verdict, too_wide
+from unmask.metrics.claims import Advice, Level, Reason, Run, Verdict, claim, judge_run, too_wide
+from unmask.metrics.evaluation import contributions
 from unmask.metrics.intervals import of_bounded
-from unmask.metrics.measured import covariates as covariates_
-from unmask.metrics.measured import pair_control, pair_totals, undecided
-from unmask.metrics.measured.control import (
+from unmask.metrics.measured import sampling
+from unmask.metrics.measured.context import Audit, Columns, CovariatesLike, adds_rows_up
+from unmask.metrics.measured.labels import spurious_rate
+from unmask.metrics.measured.rows import (
+    JudgedRows,
+    extremes,
+    joined,
+    offered,
+    place_weights,
+    uncovered,
+    worth,
+)
+from unmask.metrics.measured.sampling import (
     SPREAD,
     Controlled,
     Limits,
@@ -37,14 +62,16 @@ from unmask.metrics.measured.control import (
     controlled,
     variance,
 )
-from unmask.metrics.measured.covariates import CovariatesLike
-from unmask.metrics.measured.row_values import JudgedRows, judged_rows
 from unmask.metrics.registry import LINEAR, METRICS, MICRO, OF_PREDICTED, split, split_measured
-from unmask.metrics.table import Estimate
+from unmask.metrics.request import Predictions, as_top
+from unmask.metrics.table import Estimate, Table
+from unmask.propensity.models import Source
 
 MEASURED = "measured"
 """The name of the estimator."""
 NONE = math.nan
+UNJUDGED = 0.05
+"""The share of labels in no judged row from which on a mean over labels is doubtful."""
 RECALLS = ("micro-R", "micro-F1")
 """Metrics that count relevant pairs wherever they are."""
 BY_PREDICTIONS = ("micro-P", "micro-F1")
@@ -53,35 +80,12 @@ KINKED = ("nDCG", "R-precision")
 """Metrics that depend on how many labels are relevant, but not beyond k: see `row_values`."""
 
 
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """Judgements with the labels they belong to, checked; made once for all metrics.
-
-    Parameters
-    ----------
-    judged : Judgements
-    labels : csr_array of shape (n, L), validated
-    confidence : float
-    covariates : CovariatesLike, optional
-    """
-
-    judged: Judgements
-    labels: sp.csr_array
-    confidence: float
-    covariates: CovariatesLike | None = None
-
-    @property
-    def by_rows(self) -> bool:
-        """Whether rows were chosen, not pairs over all rows."""
-        return self.judged.sample.design is not Design.PAIRS
-
-
 @dataclass(frozen=True)
-class _Term:
-    """A system's predictions, and the sign with which its metric counts."""
+class Term:
+    """The predictions of a system as lists, and the sign with which its metric counts."""
 
     top: TopK
-    sign: float
+    sign: float = 1.0
 
 
 def measure(
@@ -93,7 +97,7 @@ def measure(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> list[Estimate]:
-    """Every metric from the judgements.
+    """Measure every metric from the judgements.
 
     Parameters
     ----------
@@ -135,8 +139,9 @@ def measure(
     >>> bool(recall.interval[0] < exact < recall.interval[1])
     True
     """
-    about = checked_audit(judged, labels, confidence, covariates)
-    return [_estimate(about, name, [_Term(_checked(top, about), 1.0)]) for name in metrics]
+    about = Audit.checked(judged, labels, confidence, covariates, metrics)
+    about.system(top)
+    return [_estimate(about, name, [Term(top)]) for name in metrics]
 
 
 def measure_differences(
@@ -148,7 +153,7 @@ def measure_differences(
     confidence: float = 0.95,
     covariates: CovariatesLike | None = None,
 ) -> dict[str, list[Estimate]]:
-    """How much better every system is than the first one, from the judgements.
+    """Measure by how much every system is better than the first one.
 
     Parameters
     ----------
@@ -163,51 +168,53 @@ def measure_differences(
         Differences by name of system; `details["p_value"]` and `details["values"]` (this system,
         first system).
     """
-    about = checked_audit(judged, labels, confidence, covariates)
-    first, *others = (_checked(top, about) for top in systems.values())
-    _, *names = systems
-    result = {}
-    for name, other in zip(names, others, strict=True):
+    about = Audit.checked(judged, labels, confidence, covariates, metrics)
+    return differences_of(about, systems)
+
+
+def estimates_of(about: Audit, top: Predictions) -> list[Estimate]:
+    """Return every metric that the audit was asked for, of one system."""
+    by_rows = [name for name in about.asked if adds_rows_up(name)]
+    listed = as_top(top, by_rows) if by_rows else None
+    return [
+        by_influence(about, name, [Signed(top, 1.0)])
+        if listed is None or name not in by_rows
+        else _estimate(about, name, [Term(listed)])
+        for name in about.asked
+    ]
+
+
+def differences_of(about: Audit, systems: Mapping[str, Predictions]) -> dict[str, list[Estimate]]:
+    """Return how much better every system is than the first, in every metric of the audit.
+
+    Metrics that add up over rows or pairs come first.
+    """
+    by_rows = [name for name in about.asked if adds_rows_up(name)]
+    first, *others = systems
+    tops = {name: as_top(top, by_rows) for name, top in systems.items()} if by_rows else {}
+    alone = {
+        (name, metric): _estimate(about, metric, [Term(top)]).value
+        for name, top in tops.items()
+        for metric in by_rows
+    }
+    made: dict[str, list[Estimate]] = {}
+    for name in others:
         rows = []
-        for metric in metrics:
-            made = _estimate(about, metric, [_Term(other, 1.0), _Term(first, -1.0)])
-            values = [_estimate(about, metric, [_Term(t, 1.0)]).value for t in (other, first)]
-            details = {**made.details, "p_value": difference_p_value(made), "values": values}
-            rows.append(replace(made, details=details))
-        result[name] = rows
-    return result
-
-
-def checked_audit(
-    judged: Judgements, labels: LabelsLike, confidence: float, covariates: CovariatesLike | None
-) -> Audit:
-    """Judgements with the labels they belong to, checked."""
-    observed = checks.labels(labels)
-    if observed.shape != judged.sample.shape:
-        raise ValueError(
-            f"the judgements belong to data of shape {judged.sample.shape}; the labels have "
-            f"{observed.shape}."
-        )
-    sample = judged.sample
-    if sample.design is Design.PAIRS:
-        pairs, free = sum(each.size for each in sample.strata), sample.observed_free
-        frame = observed.shape[0] * observed.shape[1] - (observed.nnz if free else 0)
-        if pairs != frame:
-            raise ValueError(
-                f"the strata of the audit have {pairs:,} pairs in all, but there are {frame:,} to "
-                "judge; these are other labels, or the plan is damaged."
-            )
-    checks.confidence(confidence)
-    return Audit(judged, observed, confidence, covariates)
-
-
-def _checked(top: TopK, about: Audit) -> TopK:
-    checks.same_rows(top.labels, about.labels, "predictions", "labels")
-    return top
+        for metric in by_rows:
+            each = _estimate(about, metric, [Term(tops[name]), Term(tops[first], -1.0)])
+            values = [alone[name, metric], alone[first, metric]]
+            details = {**each.details, "p_value": difference_p_value(each), "values": values}
+            rows.append(replace(each, details=details))
+        for metric in about.asked:
+            if metric not in by_rows:
+                both = Signed(systems[name], 1.0), Signed(systems[first], -1.0)
+                rows.append(_influence_difference(about, metric, *both))
+        made[name] = rows
+    return made
 
 
 def difference_p_value(made: Estimate) -> float:
-    """Of Student's t, two-sided; nan without a number."""
+    """Return the two-sided p-value of Student's t; nan without a number."""
     if math.isnan(made.value):
         return NONE
     if not made.standard_error > 0:
@@ -216,28 +223,25 @@ def difference_p_value(made: Estimate) -> float:
     return float(2 * student.sf(abs(made.value) / made.standard_error, degrees))
 
 
-def _estimate(about: Audit, name: str, terms: list[_Term]) -> Estimate:
+def _estimate(about: Audit, name: str, terms: list[Term]) -> Estimate:
     questions = int(about.judged.open_units.sum())
     if questions:
         least, most = (_estimate(each, name, terms) for each in _extremes(about, name, terms))
-        return undecided.joined(least, most, questions)
+        return joined(least, most, questions)
     metric, k, terms = _cut(about, name, terms)
     if about.by_rows:
         return _of_rows(about, name, metric, k, terms)
     return _of_pairs(about, name, metric, k, terms)
 
 
-def at_extremes(
-    top: TopK, labels: sp.csr_array, judged: Judgements, name: str
-) -> tuple[Judgements, Judgements]:
-    """The judgements with undecided answers taken so that a metric is least, and most."""
-    about = Audit(judged, labels, 0.95)
-    least, most = _extremes(about, name, [_Term(top, 1.0)])
-    return least.judged, most.judged
+def at_extremes(about: Audit, top: TopK, name: str) -> tuple[Audit, Audit]:
+    """Return the audit with undecided answers taken so that a metric is least, and most."""
+    least, most = _extremes(about, name, [Term(top)])
+    return least, most
 
 
-def _extremes(about: Audit, name: str, terms: list[_Term]) -> tuple[Audit, Audit]:
-    """The audit with undecided answers at either end; see `undecided`."""
+def _extremes(about: Audit, name: str, terms: list[Term]) -> tuple[Audit, Audit]:
+    """Return the audit with undecided answers at either end; see `rows`."""
     metric, k, cut = _cut(about, name, terms)
     worth = "DCG" if metric in ("DCG", "nDCG") else "P"
     alone = metric not in MICRO and about.by_rows
@@ -246,20 +250,19 @@ def _extremes(about: Audit, name: str, terms: list[_Term]) -> tuple[Audit, Audit
         parts = [t.sign * place_weights(t.top, rows, labels, k, worth) for t in cut]
         return np.asarray(sum(parts))
 
-    def score(judged: Judgements) -> Floats:
+    def score(answers: Judgements) -> Floats:
+        once = replace(about, judged=answers, covariates=None)
         if not alone:
-            made = _estimate(replace(about, judged=judged, covariates=None), name, terms)
-            return np.array([made.value])
-        rows = judged_rows(judged, about.labels)
-        return np.asarray(sum(t.sign * rows.values(t.top, f"{metric}@{k}") for t in cut))
+            return np.array([_estimate(once, name, terms).value])
+        return np.asarray(sum(t.sign * once.rows.values(t.top, f"{metric}@{k}") for t in cut))
 
-    offered = undecided.offered(about.judged, about.labels, [t.top.labels[:, :k] for t in cut])
-    least, most = undecided.extremes(about.judged, offered, weigh, score)
+    more = offered(about.judged, about.labels, [t.top.first(k) for t in cut])
+    least, most = extremes(about.judged, more, weigh, score)
     return replace(about, judged=least), replace(about, judged=most)
 
 
-def _cut(about: Audit, name: str, terms: list[_Term]) -> tuple[str, int, list[_Term]]:
-    """The metric, its cut-off, and the terms, lists of sets of equal length; checked."""
+def _cut(about: Audit, name: str, terms: list[Term]) -> tuple[str, int, list[Term]]:
+    """Return the metric, its cut-off, and the terms, lists of sets of equal length; checked."""
     metric, k = split_measured(name)
     if k is None and METRICS[metric].of_sets:
         terms = _as_wide(terms)
@@ -270,8 +273,8 @@ def _cut(about: Audit, name: str, terms: list[_Term]) -> tuple[str, int, list[_T
     return metric, k, terms
 
 
-def _as_wide(terms: list[_Term]) -> list[_Term]:
-    """All lists with as many places as the longest: a set is read whole, whatever beside it is."""
+def _as_wide(terms: list[Term]) -> list[Term]:
+    """Return all lists with as many places as the longest: a set is read whole."""
     width = max(term.top.k for term in terms)
     made = []
     for term in terms:
@@ -282,11 +285,11 @@ def _as_wide(terms: list[_Term]) -> list[_Term]:
     return made
 
 
-def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[Term]) -> Estimate:
     part = uncovered(about.judged)
     if part:
         return not_judged(about, name, part)
-    rows = judged_rows(about.judged, about.labels)
+    rows = about.rows
     if metric in BY_PREDICTIONS and _differ_in_size(terms, k):
         return _of_two_ratios(about, rows, name, metric, k, terms)
     if metric in KINKED and not rows.whole:
@@ -311,9 +314,9 @@ def _of_rows(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -
 
 
 def _of_bounds(
-    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[_Term]
+    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[Term]
 ) -> Estimate:
-    """A metric whose rows lie between what few and what many relevant labels more would make it.
+    """Return a metric whose rows lie between its values for few and many relevant labels more.
 
     The ends are those of the means of both. The point supposes as many unjudged relevant labels per
     row as there are on average, by a Poisson distribution.
@@ -330,14 +333,14 @@ def _of_bounds(
         RowSample(rows.rows, rows.stratum, _sizes(about), each[:, None], estimated=True)
         for each in columns
     ]
-    found = []
+    made_by = []
     for predicted in (_covariates(about, metric, k, terms), None):
         low, made, high = (
             row_mean(each, predicted, limits, limits, confidence=about.confidence)
             for each in samples
         )
-        found.append((made, (low.interval[0], high.interval[1])))
-    (made, ends), (alone, ends_alone) = found
+        made_by.append((made, (low.interval[0], high.interval[1])))
+    (made, ends), (alone, ends_alone) = made_by
     details = {"degrees": made.degrees, "alone": [alone.value, *ends_alone]}
     return finished(
         about, name, made.value, made.error, ends, details, _largest(made.residuals), limits
@@ -345,21 +348,21 @@ def _of_bounds(
 
 
 def _largest(residuals: Floats) -> float:
-    """The share of the largest residual in all."""
+    """Return the share of the largest residual in all."""
     size = np.abs(residuals)
     return float(size.max(initial=0.0)) / max(float(size.sum()), 1e-300)
 
 
-def _differ_in_size(terms: list[_Term], k: int) -> bool:
-    """Whether systems predict more or fewer labels for some row."""
+def _differ_in_size(terms: list[Term], k: int) -> bool:
+    """Return whether systems predict more or fewer labels for some row."""
     first, *others = ((term.top.labels[:, :k] >= 0).sum(axis=1) for term in terms)
     return any((first != other).any() for other in others)
 
 
 def _of_two_ratios(
-    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[_Term]
+    about: Audit, rows: JudgedRows, name: str, metric: str, k: int, terms: list[Term]
 ) -> Estimate:
-    """The difference of two ratios that have each their own denominator, the predictions.
+    """Return the difference of two ratios that have each their own denominator, the predictions.
 
     Both are estimated by themselves, with what is known of both systems; residuals subtract.
     """
@@ -385,14 +388,14 @@ def _of_two_ratios(
 def _subtracted(
     samples: list[RowSample], means: list[RowMean], signs: list[float], about: Audit
 ) -> RowMean:
-    """Σ sign · ratio: rows add what the residuals of all ratios come to."""
+    """Return Σ sign · ratio: rows add what the residuals of all ratios come to."""
     value = sum(sign * mean.value for sign, mean in zip(signs, means, strict=True))
     residuals = np.sum([s * mean.residuals for s, mean in zip(signs, means, strict=True)], axis=0)
     inner = [sample.variances for sample in samples if sample.variances is not None]
     most = len(inner) * np.sum(inner, axis=0) if inner else None  # whatever they have in common
     joint = replace(samples[0], variances=most)
     error = math.sqrt(variance(joint, residuals, SPREAD))
-    degrees = min(float(_degrees(joint)), normal_worth(residuals))
+    degrees = min(float(_degrees(joint)), normalworth(residuals))
     half = student_quantile(about.confidence, degrees) * error
     ends = max(-1.0, value - half), min(1.0, value + half)
     return RowMean(value, error, ends, degrees, residuals)
@@ -423,20 +426,20 @@ class RowMean:
 
 def row_mean(
     sample: RowSample,
-    covariates: Floats | None,
+    covariates: Columns | None,
     prediction_limits: Limits,
     limits: tuple[float, float],
     *,
     ratio: bool = False,
     confidence: float = 0.95,
 ) -> RowMean:
-    """The mean over all rows of what was measured on some, or the ratio of two means.
+    """Return the mean over all rows of what was measured on some, or the ratio of two means.
 
     Parameters
     ----------
     sample : RowSample
         With one value per row, or two for a ratio.
-    covariates : floats of shape (n, q), or None
+    covariates : Columns or None
         Of all rows; None for the audit alone.
     prediction_limits, limits : pairs of float
         Between which predictions for rows, and the result, lie.
@@ -465,7 +468,7 @@ def with_interval(
     limits: tuple[float, float],
     confidence: float,
 ) -> RowMean:
-    """A mean of rows with its interval: Wilson's if it lies between 0 and a largest value.
+    """Return a mean of rows with its interval: Wilson's if it lies between 0 and a largest value.
 
     Parameters
     ----------
@@ -498,7 +501,7 @@ def with_interval(
 
 
 def student_quantile(confidence: float, degrees: float) -> float:
-    """Of Student's t, for both ends together."""
+    """Return the quantile of Student's t for both ends together."""
     return float(student.ppf((1 + confidence) / 2, degrees))
 
 
@@ -509,16 +512,16 @@ def _degrees(sample: RowSample) -> int:
 def _ratio(
     sample: RowSample, made: Controlled, limits: tuple[float, float], confidence: float
 ) -> RowMean:
-    """The ratio of two means; see the module."""
+    """Return the ratio of two means; see the module."""
     above, below = (float(mean) for mean in made.means)
     value = above / below
     residuals = (made.residuals @ [1.0, -value]) / below
-    degrees = min(float(_degrees(sample)), normal_worth(residuals))
+    degrees = min(float(_degrees(sample)), normalworth(residuals))
     return with_interval(sample, value, residuals, degrees, limits, confidence)
 
 
-def normal_worth(residuals: Floats) -> float:
-    """How many normal residuals have a variance that is as uncertain: 2m/(κ − 1).
+def normalworth(residuals: Floats) -> float:
+    """Return how many normal residuals have a variance that is as uncertain: 2m/(κ − 1).
 
     Parameters
     ----------
@@ -531,7 +534,7 @@ def normal_worth(residuals: Floats) -> float:
 
     Examples
     --------
-    >>> round(normal_worth(np.array([0.0, 0.0, 0.0, 4.0])), 9)  # κ = (3 + 81) / 4 / 9
+    >>> round(normalworth(np.array([0.0, 0.0, 0.0, 4.0])), 9)  # κ = (3 + 81) / 4 / 9
     6.0
     """
     squares = (residuals - residuals.mean()) ** 2
@@ -541,10 +544,12 @@ def normal_worth(residuals: Floats) -> float:
 
 
 def _row_sample(
-    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[_Term]
+    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[Term]
 ) -> RowSample:
     name = f"{metric}@{k}"
-    values = sum(term.sign * rows.values(term.top, name) for term in terms)
+    values = sum(
+        term.sign * rows.values(term.top, name, about.system(term.top).of_rows) for term in terms
+    )
     variances: Floats | None = None
     if rows.whole:
         variances = np.zeros(rows.rows.size)
@@ -557,9 +562,9 @@ def _row_sample(
 
 
 def _micro_sample(
-    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[_Term]
+    about: Audit, rows: JudgedRows, metric: str, k: int, terms: list[Term]
 ) -> RowSample:
-    """Numerator and denominator of every row: hits (of all systems, signed), and what divides."""
+    """Return numerator and denominator of rows: hits of all systems, signed, and what divides."""
     entry = entry_rows(rows.relevant)
     hit = sum(term.sign * rows.top_weights(term.top, k) for term in terms)
     hit = np.asarray(hit) * (2.0 if metric == "micro-F1" else 1.0)
@@ -580,21 +585,16 @@ def _micro_sample(
     )
 
 
-def _covariates(about: Audit, metric: str, k: int, terms: list[_Term]) -> Floats:
+def _covariates(about: Audit, metric: str, k: int, terms: list[Term]) -> Columns:
     name = f"{'R' if metric in MICRO else metric}@{k}"
-    parts = []
-    for term in terms:
-        parts.append(covariates_.of_rows(term.top, about.labels, name, k))
-        extra = covariates_.checked_covariates(about.covariates, term.top, about.labels.shape, k)
-        parts += [] if extra is None else [extra]
-    return np.concatenate(parts, axis=1)
+    return about.row_covariates([about.system(term.top) for term in terms], name, k)
 
 
 def _sizes(about: Audit) -> Ints:
     return np.array([stratum.size for stratum in about.judged.sample.strata], dtype=np.int64)
 
 
-def _prediction_limits(metric: str, k: int, terms: list[_Term]) -> Limits:
+def _prediction_limits(metric: str, k: int, terms: list[Term]) -> Limits:
     if metric in MICRO:
         reach = k * (2.0 if metric == "micro-F1" else 1.0)
         low = -reach if len(terms) > 1 else 0.0
@@ -603,7 +603,7 @@ def _prediction_limits(metric: str, k: int, terms: list[_Term]) -> Limits:
 
 
 def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
-    """Between which the true value lies; a difference of two may be negative."""
+    """Return the range of the true value; a difference of two may be negative."""
     if metric in MICRO:
         high: float | None = 1.0
     elif metric == "DCG":
@@ -614,7 +614,7 @@ def _limits(metric: str, k: int, systems: int) -> tuple[float, float]:
     return (-top if systems > 1 else 0.0), top
 
 
-def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) -> Estimate:
+def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[Term]) -> Estimate:
     if metric not in LINEAR:
         return not_judged(about, name)
     if not _covered(about, metric, k, terms):
@@ -625,28 +625,28 @@ def _of_pairs(about: Audit, name: str, metric: str, k: int, terms: list[_Term]) 
     above, below, free = _pair_weights(about, metric, k, terms)
     twice = 2.0 if metric == "micro-F1" else 1.0  # 2 · hits / (…), of which hits / (…) is estimated
     low, high = (end / twice for end in _limits(metric, k, len(terms)))
-    kinds = pair_totals.kinds_of(about.judged, above, below)
-    totals = pair_totals.totals(about.judged, kinds, about.confidence)
-    fraction = pair_totals.Fraction(totals, *free, (low, high))
+    kinds = sampling.kinds_of(about.judged, above, below)
+    totals = sampling.totals(about.judged, kinds, about.confidence)
+    fraction = sampling.Fraction(totals, *free, (low, high))
     if not fraction.denominator > 0:
         return without_relevant(about, name, metric)
     plain = [twice * float(number) for number in (fraction.value, *fraction.interval())]
     value, *ends = plain
     if about.covariates is not None:
-        own_covariates = pair_control.pair_covariates(
+        of_pairs = sampling.pair_covariates(
             about.covariates, about.judged, about.labels,
-            [pair_control.Term(term.top, term.sign * _worth(k, metric)) for term in terms],
+            [sampling.PairTerm(term.top, term.sign * worth(k, metric)) for term in terms],
             counts_everywhere=metric in RECALLS,
         )  # fmt: skip
-        fraction = pair_control.controlled(fraction, about.judged, kinds, own_covariates)
+        fraction = sampling.adjusted(fraction, about.judged, kinds, of_pairs)
         value, *ends = (twice * float(number) for number in (fraction.value, *fraction.interval()))
     error = twice * float(fraction.standard_error)
     limits = _limits(metric, k, len(terms))
     return finished(about, name, value, error, (ends[0], ends[1]), {"alone": plain}, NONE, limits)
 
 
-def _shares(terms: list[_Term], metric: str, k: int) -> list[_Term]:
-    """Terms that may be divided by the predictions of the first, whatever each predicts."""
+def _shares(terms: list[Term], metric: str, k: int) -> list[Term]:
+    """Return terms that may be divided by the predictions of the first, whatever each predicts."""
     if metric != "micro-P":
         return terms
     counts = [float((term.top.labels[:, :k] >= 0).sum()) for term in terms]
@@ -656,8 +656,8 @@ def _shares(terms: list[_Term], metric: str, k: int) -> list[_Term]:
     ]
 
 
-def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
-    """Whether every pair that counts could have been judged."""
+def _covered(about: Audit, metric: str, k: int, terms: list[Term]) -> bool:
+    """Return whether every pair that counts could have been judged."""
     sample = about.judged.sample
     empty = [sample.strata[h] for h in sample.uncovered]
     if not empty:
@@ -669,16 +669,15 @@ def _covered(about: Audit, metric: str, k: int, terms: list[_Term]) -> bool:
 
 
 def _pair_weights(
-    about: Audit, metric: str, k: int, terms: list[_Term]
+    about: Audit, metric: str, k: int, terms: list[Term]
 ) -> tuple[Floats, Floats, tuple[float, float]]:
-    """a and b of every judged pair, and what is known without judging: a₀ and b₀."""
+    """Return a and b of every judged pair, and what needs no judging: a₀ and b₀."""
     sample, n = about.judged.sample, about.labels.shape[0]
-    shown = about.labels.tocoo()
     above, free = np.zeros(len(sample.rows)), 0.0
     for term in terms:
         above += term.sign * place_weights(term.top, sample.rows, sample.pair_labels, k, metric)
         if sample.observed_free:
-            free += term.sign * place_weights(term.top, shown.row, shown.col, k, metric).sum()
+            free += term.sign * about.system(term.top).observed_weight(k, metric)
     positives = float(about.labels.nnz) if sample.observed_free else 0.0
     predicted = float((terms[0].top.labels[:, :k] >= 0).sum())
     ones, none = np.ones(above.size), np.zeros(above.size)
@@ -688,17 +687,6 @@ def _pair_weights(
         return above, ones, (free, positives + predicted)
     below = {"P": float(n * k), "DCG": float(n), "micro-P": predicted}[metric]
     return above, none, (free, below)
-
-
-def place_weights(top: TopK, rows: Integers, labels: Integers, k: int, metric: str) -> Floats:
-    """For pairs (row, label): 1, or the discount for DCG, among the first k of the row; else 0."""
-    match = top.labels[rows, :k] == np.asarray(labels)[:, None]
-    return np.asarray(match @ _worth(match.shape[1], metric), dtype=np.float64)
-
-
-def _worth(k: int, metric: str) -> Floats:
-    """What a relevant pair counts at each of k places."""
-    return 1 / np.log2(2 + np.arange(k)) if metric == "DCG" else np.ones(k)
 
 
 def finished(
@@ -711,7 +699,7 @@ def finished(
     largest: float,
     limits: tuple[float, float],
 ) -> Estimate:
-    """A measured estimate with its verdict, point and ends within the limits of the metric.
+    """Return a measured estimate with its verdict, point and ends within the limits of the metric.
 
     A mean of unbiased estimates may lie beyond them; `details["unclipped"]` keeps it.
     """
@@ -744,7 +732,7 @@ def finished(
 
 
 def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
-    """Doubtful where the metric counts true labels that judges were never offered.
+    """Return a doubtful verdict where the metric counts labels that judges were never offered.
 
     Labels that judges named beyond those offered have no scores, by which some metrics rank them.
     """
@@ -758,7 +746,7 @@ def _as_offered(verdict: Verdict, metric: str, judged: Judgements) -> Verdict:
 
 
 def without_relevant(about: Audit, name: str, metric: str) -> Estimate:
-    """No number: there is nothing to divide by."""
+    """Refuse an estimate: there is nothing to divide by."""
     reason = Reason.NO_RELEVANT if metric in RECALLS else Reason.NOT_JUDGED
     return not_judged(about, name, reason=reason)
 
@@ -769,7 +757,7 @@ def not_judged(
     part: Mapping[str, Any] | None = None,
     reason: Reason = Reason.NOT_JUDGED,
 ) -> Estimate:
-    """No number: the audit did not judge what the metric needs, or nobody answered a part of it."""
+    """Refuse an estimate: what it needs was not judged, or nobody answered a part of it."""
     sample = about.judged.sample
     details = {
         "metric": name, "design": sample.design.value, "unit": sample.unit, **(part or {}),
@@ -781,37 +769,252 @@ def not_judged(
     return Estimate(name, MEASURED, NONE, NONE, (NONE, NONE), NONE, NONE, rows, verdict, details)
 
 
-def uncovered(judged: Judgements) -> dict[str, Any]:
-    """The parts of the rows or pairs that have no answer at all; of pairs, if any has none.
+# --- metrics that are no means of rows
+
+
+@dataclass(frozen=True, eq=False)
+class Signed:
+    """A system's predictions, and the sign with which its metric counts."""
+
+    predictions: Predictions
+    sign: float
+
+
+def by_influence(about: Audit, name: str, terms: Sequence[Signed]) -> Estimate:
+    """Return a metric of one system, or a difference of two, from completely judged rows.
 
     Parameters
     ----------
-    judged : Judgements
+    about : Audit
+    name : str
+        Any metric that `contributions` knows.
+    terms : sequence of Signed
 
     Returns
     -------
-    dict
-        `parts` in words, how many are `unjudged`, `of` how many, and their `unit`.
+    Estimate
+        Refused unless rows were drawn alike and judged as a whole.
     """
-    sample, strata = judged.sample, judged.sample.strata
-    if sample.within is not None and sample.within.unjudged:
-        return {"parts": "pairs of one probability", "unjudged": sample.within.unjudged,
-                "of": len(sample.rows) + judged.unanswered, "unit": "drawn pairs"}  # fmt: skip
-    of_pairs = sample.design is Design.PAIRS
-    if not sample.uncovered or (of_pairs and not judged.unanswered):  # the plan left them out
-        return {}
-    numbers = ", ".join(str(h + 1) for h in sample.uncovered)
-    return {
-        "parts": f"stratum {numbers} of {len(strata)}",
-        "unjudged": sum(strata[h].size for h in sample.uncovered),
-        "of": sum(each.size for each in strata),
-        "unit": "pairs" if of_pairs else "rows",
-    }
+    sample = about.judged.sample
+    if sample.design is not Design.SIMPLE:
+        return not_judged(about, name)
+    questions = int(about.judged.open_units.sum())
+    if questions:
+        least, most = (
+            by_influence(each, name, terms) for each in _influence_extremes(about, name, terms)
+        )
+        return joined(least, most, questions)
+    rows = sample.rows
+    listed = METRICS[split(name)[0]].reads == "list"
+    labels = about.judged.all_true_labels if listed else about.judged.true_labels
+    true, observed, alone = np.zeros(rows.size), np.zeros(rows.size), 0.0
+    for term in terms:
+        mine = taken(term.predictions, rows)
+        true += term.sign * _added(mine, labels, name)
+        observed += term.sign * _added(mine, sp.csr_array(about.labels[rows]), name)
+        alone += term.sign * float(about.added(term.predictions, name).mean())
+    n, m = sample.shape[0], rows.size
+    share = _slope(true, observed)
+    residuals = true - share * observed
+    value = float(residuals.mean()) + share * alone
+    plain = float(true.mean())
+    degrees = max(m - 1, 1)
+    width = float(student.ppf((1 + about.confidence) / 2, degrees))
+    error, error_alone = (_error(each, n) for each in (residuals, true))
+    limit = METRICS[split(name)[0]].at_most
+    high = math.inf if limit is None else limit
+    low = -high if len(terms) > 1 else 0.0
+    ends, ends_alone = (
+        (max(low, centre - width * e), min(high, centre + width * e))
+        for centre, e in ((value, error), (plain, error_alone))
+    )
+    if not np.ptp(residuals) and 1 < m < n:  # rows that are all alike leave doubt of the others
+        chosen = RowSample(rows, np.zeros(m, dtype=np.int64), np.array([n]), true[:, None])
+        made = with_interval(chosen, value, residuals, degrees, (low, high), about.confidence)
+        error, ends = made.error, made.interval
+    spread = np.abs(residuals - residuals.mean())
+    largest = float(spread.max(initial=0.0)) / max(float(spread.sum()), 1e-300)
+    details = {"degrees": degrees, "alone": [plain, *ends_alone]}
+    each = finished(about, name, value, error, ends, details, largest, (low, high))
+    return _of_some_labels(each, about) if METRICS[split(name)[0]].labels_alike else each
 
 
-def refuse_uncovered(judged: Judgements) -> None:
-    """Raise where a part of the rows or pairs has no answer at all."""
-    part = uncovered(judged)
-    if part:
-        verdict = Verdict(Level.UNUSABLE, Reason.PART_NOT_JUDGED, Advice.JUDGE_REST, part)
-        raise ValueError(f"{verdict.why}.")
+def _influence_extremes(about: Audit, name: str, terms: Sequence[Signed]) -> list[Audit]:
+    """Return the audit with undecided labels at either end, divided by predictions."""
+    lists = [t.predictions for t in terms if isinstance(t.predictions, TopK)]
+
+    def weigh(rows: Ints, labels: Ints) -> Floats:
+        parts = [term.sign * _predicted(term.predictions, rows, labels) for term in terms]
+        return np.asarray(sum(parts))
+
+    def score(answers: Judgements) -> Floats:
+        return np.array([by_influence(replace(about, judged=answers), name, terms).value])
+
+    more = offered(about.judged, about.labels, lists)
+    ends = extremes(about.judged, more, weigh, score)
+    return [replace(about, judged=each) for each in ends]
+
+
+def _predicted(predictions: Predictions, rows: Ints, labels: Ints) -> Floats:
+    """Return 1 for predicted pairs, of scores for the better half of these, else 0."""
+    if isinstance(predictions, TopK):
+        return place_weights(predictions, rows, labels, predictions.k, "P")
+    matrix = predictions.indicator if isinstance(predictions, LabelSets) else predictions
+    listed = labels < checks.width(matrix, "scores")
+    rows, labels, predicted = rows[listed], labels[listed], np.zeros(labels.size)
+    if checks.is_sparse(matrix):
+        scores = values_at(sp.csr_array(matrix), rows, labels)
+    else:
+        scores = checks.dense(matrix, "scores", "label")[rows, labels]
+    if isinstance(predictions, LabelSets):
+        predicted[listed] = scores > 0
+    elif scores.size:
+        predicted[listed] = scores >= np.median(scores)
+    return predicted
+
+
+def _of_some_labels(made: Estimate, about: Audit) -> Estimate:
+    """Return a doubtful estimate where more than `UNJUDGED` of the labels are in no judged row."""
+    in_judged = np.unique(about.judged.true_labels.indices)
+    everywhere = np.union1d(in_judged, about.labels.indices)
+    left_out = everywhere.size - in_judged.size
+    details = {**made.details, "labels": in_judged.size, "labels_left_out": left_out}
+    if left_out <= UNJUDGED * everywhere.size:
+        return replace(made, details=details)
+    counts = {"labels_judged": in_judged.size, "labels_observed": everywhere.size}
+    verdict = Verdict(
+        Level.DOUBTFUL, Reason.LABELS_NOT_JUDGED, Advice.LARGER_AUDIT,
+        {**made.verdict.details, **counts},
+    )  # fmt: skip
+    return replace(made, details=details, verdict=verdict)
+
+
+def _influence_difference(about: Audit, name: str, new: Signed, old: Signed) -> Estimate:
+    """Return the difference of two systems, with its p-value and the values of both.
+
+    Parameters
+    ----------
+    about : Audit
+    name : str
+    new, old : Signed
+
+    Returns
+    -------
+    Estimate
+    """
+    made = by_influence(about, name, [new, old])
+    values = [by_influence(about, name, [replace(each, sign=1.0)]).value for each in (new, old)]
+    p_value = math.nan
+    if math.isfinite(made.value):
+        p_value = difference_p_value(made)
+    return replace(made, details={**made.details, "p_value": p_value, "values": values})
+
+
+def taken(predictions: Predictions, rows: Ints) -> Predictions:
+    """Return the predictions of some rows."""
+    if isinstance(predictions, TopK):
+        return predictions.take(rows)
+    if isinstance(predictions, LabelSets):
+        return predictions[rows]
+    if checks.is_sparse(predictions):
+        return predictions.tocsr()[rows]
+    return checks.dense(predictions, "scores", "label")[rows]
+
+
+def _added(predictions: Predictions, labels: sp.csr_array, name: str) -> Floats:
+    """Return what every row adds; 0 where its labels do not define the metric."""
+    added: Floats = contributions(predictions, labels, metrics=[name])[name, "vanilla"]
+    return np.nan_to_num(added)
+
+
+def _slope(true: Floats, observed: Floats) -> float:
+    spread = float(((observed - observed.mean()) ** 2).sum())
+    if not spread:
+        return 0.0
+    slope = float(((true - true.mean()) * (observed - observed.mean())).sum()) / spread
+    return min(max(slope, 0.0), 1.0)
+
+
+def _error(values: Floats, n: int) -> float:
+    m = values.size
+    return math.sqrt((1 - m / n) * float(values.var(ddof=1)) / m) if m > 1 else math.inf
+
+
+# --- beside stated estimates
+
+
+def beside_measured(
+    top: Predictions,
+    labels: LabelsLike,
+    audit: Judgements,
+    metrics: Sequence[str],
+    stated: Callable[[Sequence[str], Sequence[str] | None], Table],
+    *,
+    estimators: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    covariates: CovariatesLike | None = None,
+) -> Table:
+    """Return measured estimates, then those that are stated, judged together.
+
+    Parameters
+    ----------
+    top : TopK, LabelSets or (n, L) scores
+        Predictions.
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    audit : Judgements
+        What was judged.
+    metrics : sequence of str
+        All are measured, as far as the audit judged what they need, and stated.
+    stated : function of metrics and estimators
+        Makes the table of stated estimates.
+    estimators : sequence of str, optional
+        The stated estimators; "measured" may stand among them, or alone.
+    confidence : float, default 0.95
+        Of the intervals.
+    covariates : CovariatesLike, optional
+        As in `measure`.
+
+    Returns
+    -------
+    Table
+    """
+    about = Audit.checked(audit, labels, confidence, covariates, metrics)
+    measured = with_spurious_rate(estimates_of(about, top), about)
+    others = None if estimators is None else [e for e in estimators if e != MEASURED]
+    names = list(metrics)
+    run = run_of_audit(about.labels, confidence)
+    if not names or others == []:
+        return Table(tuple(measured), run)
+    table = stated(names, others)
+    run = table.run or run
+    return judge_run(Table((*measured, *map(observed_only, table)), run))
+
+
+def with_spurious_rate(measured: Iterable[Estimate], about: Audit) -> list[Estimate]:
+    """Return the estimates, with the share of wrong observed labels where some were judged.
+
+    It stands in `details["spurious"]` and `details["spurious_low"]`.
+    """
+    rate = spurious_rate(about.judged, about.labels, about.confidence)
+    if not rate.judged:
+        return list(measured)
+    added = {"spurious": rate.value, "spurious_low": rate.interval[0]}
+    return [replace(each, details={**each.details, **added}) for each in measured]
+
+
+def observed_only(each: Estimate) -> Estimate:
+    """Return the estimate with observed labels held to be incomplete, since an audit was made."""
+    claimed = claim(each.estimator, complete=False)
+    if each.verdict.reason is Reason.WIDE and claimed.level > each.verdict.level:
+        about = {**claimed.details, **each.verdict.details}
+        return replace(each, verdict=replace(claimed, details=about))
+    if each.verdict.reason is not Reason.OBSERVED_LABELS:
+        return each
+    return replace(each, verdict=claimed)
+
+
+def run_of_audit(labels: sp.csr_array, confidence: float) -> Run:
+    """Return the record of a run that only measures: its rows, and no propensities."""
+    empty = int((labels.indptr[1:] == labels.indptr[:-1]).sum())
+    return Run(Source(), labels.shape[0], empty, confidence)

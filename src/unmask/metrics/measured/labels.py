@@ -1,4 +1,4 @@
-"""Precision and recall of every label, from judgements.
+"""Judged labels one by one: precision and recall of each, and how many observed ones are wrong.
 
 With w = 1/π the weights of judged pairs, and hit = 1 among the first k:
 
@@ -7,22 +7,26 @@ With w = 1/π the weights of judged pairs, and hit = 1 among the first k:
 Predictions that are observed count as right without judging if the plan took them so. The ends are
 Wilson's with as many judgements as Σ w² (1 − π) leaves: a label that was judged
 twice has a wide interval, and one that was not judged at all the whole of [0, 1].
+
+A mask takes labels away and never adds one. Where judged observed labels turn out to be wrong, no
+correction for missing labels holds (`metrics.claims`), while measured estimates stay right: they
+count judged pairs by what was answered.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from unmask._messages import named_options
-from unmask._typing import Floats, Ints, LabelsLike
+from unmask._typing import Floats, Integers, Ints, LabelsLike
 from unmask.arrays import TopK, checks, values_at
 from unmask.data.judgements import Design, Judgements
 from unmask.metrics.intervals import wilson, z_quantile
-from unmask.metrics.measured.estimating import place_weights, refuse_uncovered
-from unmask.metrics.measured.row_values import judged_rows
+from unmask.metrics.measured.rows import judged_rows, place_weights, refuse_uncovered
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +61,7 @@ class LabelEstimates:
 def label_estimates(
     top: TopK, labels: LabelsLike, judged: Judgements, *, k: int, confidence: float = 0.95
 ) -> dict[str, LabelEstimates]:
-    """Precision and recall at k of every label, measured.
+    """Measure precision and recall at k of every label.
 
     Parameters
     ----------
@@ -141,12 +145,10 @@ def _entries(top: TopK, observed: sp.csr_array, judged: Judgements, k: int) -> _
 
 
 def _of_whole_rows(top: TopK, judged: Judgements, observed: sp.csr_array, k: int) -> _Entries:
-    """All relevant pairs of the judged rows, and all their predictions."""
+    """Return all relevant pairs of the judged rows, and all their predictions."""
     rows, true = judged_rows(judged, observed), judged.true_labels
     shape = true.shape
-    place, column = np.nonzero(top.labels[rows.rows, :k] >= 0)
-    predicted = (np.ones(place.size), (place, top.labels[rows.rows[place], column]))
-    hit = sp.csr_array(sp.coo_array(predicted, shape=shape))
+    hit = top.take(rows.rows).matrix(shape[1], k)
     either = sp.csr_array(true + hit).tocoo()
     weight = (1 / judged.sample.probability)[either.row]
     relevant = values_at(true, either.row, either.col)
@@ -187,7 +189,7 @@ def _precision(
 def _rates(
     label: Ints, weight: Floats, yes: Floats, width: int, confidence: float
 ) -> LabelEstimates:
-    """Σ w·yes / Σ w of every label, with its ends."""
+    """Return Σ w·yes / Σ w of every label, with its ends."""
 
     def summed(values: Floats) -> Floats:
         return np.bincount(label, values, minlength=width).astype(np.float64)
@@ -207,3 +209,99 @@ def _rates(
     return LabelEstimates(
         rate, np.where(total > 0, low, 0.0), np.where(total > 0, high, 1.0), count
     )
+
+
+@dataclass(frozen=True)
+class SpuriousRate:
+    """The share of observed labels that are wrong.
+
+    Parameters
+    ----------
+    value : float
+        The estimate; nan if no observed label was judged.
+    interval : pair of float
+        Its ends.
+    judged, wrong : int
+        Observed labels that were judged, and how many of them are not relevant.
+
+    Examples
+    --------
+    >>> from unmask import TopK, audit
+    >>> top, labels = TopK([[0]] * 4, [[1.0]] * 4), [[1, 0], [0, 0], [1, 1], [1, 0]]
+    >>> plan = audit.plan(top, labels, budget=4)
+    >>> judged = audit.from_rows(plan, np.array([[1, 0], [0, 0], [1, 0], [1, 0]])[plan.rows])
+    >>> rate = spurious(judged, labels)
+    >>> rate.value, rate.judged, rate.wrong
+    (0.25, 4, 1)
+    """
+
+    value: float
+    interval: tuple[float, float]
+    judged: int
+    wrong: int
+
+
+@named_options
+def spurious(judged: Judgements, labels: LabelsLike, *, confidence: float = 0.95) -> SpuriousRate:
+    """Estimate how many observed labels are wrong, where some of them were judged.
+
+        φ = Σ 1/π over judged wrong ones / Σ 1/π over all judged observed ones
+
+    The interval is Wilson's with the judged labels that the spread between rows leaves.
+
+    Parameters
+    ----------
+    judged : Judgements
+        Of whole rows, or of pairs planned with observed="sampled".
+    labels : (n, L) matrix of 0 and 1
+        The observed labels.
+    confidence : float, default 0.95
+        Of the interval.
+
+    Returns
+    -------
+    SpuriousRate
+
+    Raises
+    ------
+    ValueError
+        If labels are not 0 and 1, or the confidence lies outside [0.5, 1).
+
+    Examples
+    --------
+    >>> from unmask.data.judgements import Design, Sample, Stratum
+    >>> sample = Sample(Design.SIMPLE, (4, 2), (Stratum("rows", 4, 2),), [0, 3], None, [0, 0])
+    >>> judged = Judgements(sample, sp.csr_array([[1.0, 0], [0, 0]]))
+    >>> rate = spurious(judged, [[1, 0], [0, 0], [1, 1], [1, 0]])
+    >>> rate.value, rate.judged, rate.wrong
+    (0.5, 2, 1)
+    """
+    checks.confidence(confidence)
+    return spurious_rate(judged, checks.labels(labels), confidence)
+
+
+def spurious_rate(judged: Judgements, observed: sp.csr_array, confidence: float) -> SpuriousRate:
+    """Return the share of wrong observed labels, from checked ones."""
+    rows, wrong, weight = _judged_observed(judged.decided, observed)
+    count = wrong.size
+    if not count:
+        return SpuriousRate(math.nan, (0.0, 1.0), 0, 0)
+    value = float((weight * wrong).sum() / weight.sum())
+    together = np.bincount(rows, weight * (wrong - value))
+    variance = float((together**2).sum()) / float(weight.sum()) ** 2
+    draws = float(weight.sum() ** 2 / (weight**2).sum())
+    if 0 < value < 1 and variance > 0:
+        draws = min(draws, value * (1 - value) / variance)
+    low, high = wilson(value, max(draws, 1.0), z_quantile(confidence))
+    return SpuriousRate(value, (float(low), float(high)), count, int(wrong.sum()))
+
+
+def _judged_observed(judged: Judgements, observed: sp.csr_array) -> tuple[Integers, Floats, Floats]:
+    """Return row, whether wrong, and 1/π of every observed label that was judged."""
+    sample = judged.sample
+    if sample.unit == "rows":
+        mine = observed[sample.rows].tocoo()
+        right = values_at(judged.true_labels, mine.row, mine.col)
+        return mine.row, 1.0 - right, (1 / sample.probability)[mine.row]
+    shown = values_at(observed, sample.rows, sample.pair_labels) > 0
+    return sample.rows[shown], 1.0 - judged.answers[shown], 1 / sample.probability[shown]
