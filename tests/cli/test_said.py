@@ -71,7 +71,8 @@ SAID: dict[str, tuple[str, ...]] = {
     ),
     "diagnose seen.txt --propensity p-in.txt": (
         "seen.txt, 80 rows, 8 labels, propensities p-in.txt",
-        "verdict: Nothing in this run contradicts the propensities in p-in.txt", "warning: How exact unbiased metrics",
+        "verdict: Nothing in this run contradicts the propensities in p-in.txt",
+        "warning: How exact unbiased metrics",
         "130 labels are worth 120 of equal weight",
         "info: No test contradicts the propensities 7 tests, none rejected",
         "→ An audit of some hundred rows tells",
