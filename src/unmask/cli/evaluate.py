@@ -48,7 +48,7 @@ Predicted: TypeAlias = "TopK | LabelSets | Array"
 Models: TypeAlias = "dict[str, PropensityModel]"
 
 MODELS = ("powers", "jain")
-"""What --sensitivity varies propensities by."""
+"""Ways in which --sensitivity varies propensities."""
 MOVES = "how far conditional numbers move if propensities are off, or labels of a row lost together"
 
 

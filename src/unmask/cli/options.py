@@ -342,7 +342,7 @@ TABLE_SETTINGS = (
     "labels", "id", "text", "layout", "delimiter", "separator", "encoding", "nulls", "repeated",
     "negative", "ignored",
 )  # fmt: skip
-"""What --table may say of tables."""
+"""Names that --table takes."""
 
 
 def table_columns(table: Sequence[str] | None, **columns: str | None) -> dict[str, str]:

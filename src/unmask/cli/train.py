@@ -41,7 +41,7 @@ CHOSEN = {
     "loss": "--loss", "reduction": "--reduction", "correction": "--correction",
     "normalized": "--normalized", "C": "--C", "l2": "--l2",
 }  # fmt: skip
-"""What --tune chooses."""
+"""Options that --tune chooses."""
 TRIED, RECORD, PAGE, RANKED_BY = (
     "tuning.jsonl.zst", "tuning.json", "tuning.html", "propensity.txt",
 )  # fmt: skip

@@ -35,7 +35,7 @@ FUNCTIONS = {
     "propensity.clip": "`unmask propensity --lowest`",
     "propensity.write": "`unmask propensity --audit … -o FILE.json`",
 }
-"""What does the same as a function."""
+"""Commands in place of functions."""
 
 
 class CommandLine:
