@@ -743,3 +743,22 @@ def test_stored_tables_are_read_back_as_they_were() -> None:
         assert (
             Tables.from_dict(json.loads(json.dumps(tables.to_dict()))).headline == tables.headline
         )
+
+
+def test_no_number_beyond_its_range_or_interval_is_usable() -> None:
+    """Unbiased estimates leave the range of their metric; then there is no number to use."""
+    beyond = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        true = rng.random((30, 10)) < 0.3
+        observed = (true & (rng.random(true.shape) < 0.5)).astype(float)
+        top = TopK.from_scores(rng.random(true.shape) + true, 5)
+        metrics = ["P@5", "R@5", "nDCG@5", "hit@5", "MRR@5", "micro-P@5"]
+        for interval in ("normal", "percentile", "bca"):
+            table = evaluate(top, observed, np.full(10, 0.3), metrics=metrics, interval=interval)
+            for each in table:
+                low, high = each.interval
+                if not low - 1e-9 <= each.value <= high + 1e-9:
+                    beyond += 1
+                    assert not each.verdict.usable, (each.metric, each.estimator, each.value)
+    assert beyond > 20
