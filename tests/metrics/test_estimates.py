@@ -854,3 +854,18 @@ def test_the_error_of_another_reading_is_in_proportion_to_it() -> None:
     assert labelled.error(0.16, reading=0.5) == pytest.approx(expected, rel=1e-12)
     nothing = macro.precision(macro.Counts(*np.zeros((3, 2)), np.ones(2)))
     assert nothing.error(0.16, reading=0.5) == pytest.approx(0.4)
+
+
+def test_rows_that_are_alike_but_for_rounding_leave_an_interval() -> None:
+    """An error of 1e-17, as fits of counts have it, is none: few rows still say little."""
+    labels = (np.arange(5) < np.array([2, 1, 1, 2, 1, 1])[:, None]).astype(int)
+    top = TopK(np.tile([0, 1, 2], (6, 1)), np.ones((6, 3)))
+    plain, fitted = evaluate(
+        top, labels, np.ones(5), metrics=["R@3"], estimators=["vanilla", "deconvolved"]
+    )
+    assert fitted.standard_error < 1e-12
+    assert fitted.interval == pytest.approx(plain.interval)
+    assert fitted.verdict.level == plain.verdict.level == "wide"
+    for error in (0.0, 1e-17, 1e-12):
+        exact = intervals.of_mean(1.0, error, 0.95, rows=30, at_most=1.0, shares=True)
+        assert exact == pytest.approx((0.8776, 1.0), abs=1e-4)

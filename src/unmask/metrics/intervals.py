@@ -26,6 +26,9 @@ from unmask._typing import Floats
 
 Interval = tuple[float, float]
 
+ROUNDING = 1e-11
+"""A standard error below this share of the value is rounding: all rows say the same."""
+
 
 def normal(value: float, standard_error: float, confidence: float) -> Interval:
     """value ± z · standard error.
@@ -193,14 +196,14 @@ def of_mean(
     """
     if rows < 2:
         return -math.inf, math.inf
-    if standard_error == 0 and value < 0:  # no metric is negative, but an estimate may be
+    alike = standard_error <= ROUNDING * max(abs(value), 1.0)
+    if alike and value < 0:  # no metric is negative, but an estimate may be
         low, high = of_mean(
             -value, 0.0, confidence, rows=rows, at_most=None, shares=shares, weight=weight
         )
         return -high, -low
     scale = max(2 * value, 1.0) if at_most is None or value > at_most else at_most
     share = value / scale
-    alike = standard_error == 0
     if not alike and not (shares and at_most is not None and 0 < share < 1):
         return student(value, standard_error, confidence, rows)
     effective = rows / max(weight, 1.0)
